@@ -4,90 +4,91 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
-from tools.image import layers, oci
-from tools.image.build import Builder, Built, Plan
+from tools.image import lock, writing
+from tools.image.build import Builder, Plan
 from tools.image.fetching import EXTRAS
 from tools.image.inputs import Architecture
 from tools.image.problems import ImageFailed, run
-from tools.image.tree import write
+from tools.image.settings import title
+from tools.image.store import Store
 
 SOURCE: Final = Path(__file__).parents[2]
 
 
 def main(argv: Sequence[str]) -> int:
-    arguments = _parser().parse_args(argv)
     try:
-        _make(arguments)
+        arguments = _parser().parse_args(argv)
+        print(_make(arguments))
     except ImageFailed as failed:
         print(f"image: {failed}", file=sys.stderr)
         return 1
     except OSError as failed:
-        print(f"image: cannot write {failed.filename or arguments.out}: {failed.strerror}", file=sys.stderr)
+        where = failed.filename or f"the image to {arguments.out}"
+        print(f"image: cannot write {where}: {failed.strerror}", file=sys.stderr)
         return 1
     return 0
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says one sentence about a wrong command line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ImageFailed(f"{message} (--help shows how)")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tools.image", description=__doc__)
+    parser = _Parser(prog="python -m tools.image", description=__doc__)
+    variants, architectures = list(EXTRAS), [str(each) for each in Architecture]
+    parser.add_argument("--variant", choices=variants, default="plugins", help="nvidia has NVIDIA's bindings as well")
+    parser.add_argument("--arch", choices=architectures, action="append", help="may be repeated (default: all)")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the image goes")
     parser.add_argument(
-        "--variant", choices=list(EXTRAS), default="plugins", help="plugins (default), or nvidia with NVIDIA's bindings"
+        "--rootfs", type=Path, metavar="DIR", help="write its file system, too; an empty or new directory"
     )
     parser.add_argument(
-        "--arch", choices=list(Architecture), action="append", help="a processor; may be repeated (default: all)"
+        "--lock", type=Path, metavar="FILE", help="take exactly the packages that an earlier build took"
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the image goes; made when absent")
     parser.add_argument(
-        "--rootfs",
-        type=Path,
-        metavar="DIR",
-        help="write its file system too, of one processor; an empty or absent directory",
+        "--packages", type=Path, metavar="DIR", help="keep fetched packages here, for builds without a network"
     )
     parser.add_argument("--name", help="the image's name (default: localhost/plugbay-VARIANT:VERSION)")
     return parser
 
 
-def _make(arguments: argparse.Namespace) -> None:
+def _make(arguments: argparse.Namespace) -> str:
+    """Returns what to tell."""
     out: Path = arguments.out
-    plan = Plan(
-        SOURCE,
-        arguments.variant,
-        [Architecture(each) for each in dict.fromkeys(arguments.arch or Architecture)],
-        _epoch(),
-        _revision(),
-    )
-    out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".making-", dir=out) as work:
-        built = Builder(plan, Path(work)).build()
-        for line in _written(built, arguments, Path(work) / "done"):
-            print(line)
-
-
-def _written(built: Sequence[Built], arguments: argparse.Namespace, work: Path) -> list[str]:
-    """Write all beside its place, and put it there at the end; returns what to tell."""
-    title = built[0].image.settings.labels["org.opencontainers.image.title"]
-    version = built[0].image.settings.labels["org.opencontainers.image.version"]
-    layout, digest = oci.layout([each.image for each in built], arguments.name or f"localhost/{title}:{version}")
-    work.mkdir()
-    (work / title).mkdir()
-    write(layout, work / title)
-    (work / f"{title}.tar").write_bytes(layers.archive(layout))
-    (work / f"{title}.tar").chmod(0o644)
+    plan = _plan(arguments)
     if arguments.rootfs:
-        rootfs = work / "rootfs"
-        rootfs.mkdir()
-        write(built[0].tree, rootfs)
-        shutil.move(rootfs, arguments.rootfs)
-    shutil.rmtree(arguments.out / title, ignore_errors=True)
-    for path in sorted(work.iterdir()):
-        path.rename(arguments.out / path.name)
-    return [f"{arguments.out / title}.tar {digest}"]
+        writing.check_rootfs(arguments.rootfs, len(plan.architectures))
+    out.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".making-", dir=out)))
+        builder = Builder(plan, work / "build", Store(arguments.packages or work / "packages"))
+        built = builder.build()
+        made_of = builder.lock(built)
+        version = built[0].image.settings.labels["org.opencontainers.image.version"]
+        name = arguments.name or f"localhost/{title(plan.variant)}:{version}"
+        (work / "done").mkdir()
+        if arguments.rootfs:
+            writing.write_rootfs(built[0], arguments.rootfs)
+        digest = writing.write_image(built, made_of, name, out, work / "done")
+    return f"{out / title(plan.variant)}.tar holds {name} ({', '.join(plan.architectures)}) {digest}"
+
+
+def _plan(arguments: argparse.Namespace) -> Plan:
+    architectures = [Architecture(each) for each in dict.fromkeys(arguments.arch or Architecture)]
+    if arguments.lock is None:
+        return Plan(SOURCE, arguments.variant, architectures, _epoch(), _revision())
+    locked = lock.read(arguments.lock, arguments.variant, architectures)
+    return Plan(SOURCE, locked.variant, architectures, locked.epoch, locked.revision, locked.packages)
 
 
 def _epoch() -> int:
@@ -95,7 +96,10 @@ def _epoch() -> int:
         if not said.isdecimal():
             raise ImageFailed(f"SOURCE_DATE_EPOCH is {said!r}, and not seconds of the Unix clock")
         return int(said)
-    return int(run(["git", "log", "-1", "--format=%ct"], "reading the date of the last commit", cwd=SOURCE))
+    try:
+        return int(run(["git", "log", "-1", "--format=%ct"], "reading the date of the last commit", cwd=SOURCE))
+    except ImageFailed:
+        raise ImageFailed("this source has no commits to take a date from; set SOURCE_DATE_EPOCH") from None
 
 
 def _revision() -> str:

@@ -13,7 +13,8 @@ from tools.image.problems import ImageFailed, run
 Stanza = Mapping[str, str]
 """What a package says about itself."""
 
-# The machine's hooks would clean its caches. What has no signature is refused, whatever the machine allows.
+# What has no signature is refused, whatever the machine allows. When one list cannot be had, nothing is made: it may be
+# that of security updates. The machine's hooks would clean its caches.
 _CONFIG: Final = """
 APT::Architecture "{architecture}";
 #clear APT::Architectures;
@@ -21,6 +22,7 @@ APT::Architectures "{architecture}";
 APT::Get::AllowUnauthenticated "false";
 APT::Install-Recommends "false";
 APT::Sandbox::User "root";
+APT::Update::Error-Mode "any";
 #clear APT::Update::Pre-Invoke;
 #clear APT::Update::Post-Invoke;
 #clear APT::Update::Post-Invoke-Success;
@@ -45,15 +47,7 @@ class Apt:
         (state / "status").touch()
         self._config.write_text(_CONFIG.format(architecture=architecture, state=state, cache=cache))
         self._architecture = architecture
-        self._said = ""
-
-    def update(self) -> None:
-        """Fetch lists of packages, whose signatures apt checks.
-
-        Raises:
-            ImageFailed: none could be fetched.
-        """
-        run(["apt-get", "-c", self._config, "-q", "update"], "fetching Debian's lists of packages")
+        self._is_updated = False
 
     def candidates(self, names: Iterable[str]) -> dict[str, Stanza]:
         """The versions that apt would install.
@@ -62,14 +56,16 @@ class Apt:
             ImageFailed: there is no such package.
         """
         wanted = sorted(names)
-        said = run(
-            ["apt-cache", "-c", self._config, "show", "--no-all-versions", *wanted],
-            f"looking for Debian packages of {self._architecture} ({', '.join(wanted)})",
-        )
-        found = {stanza["Package"]: stanza for stanza in parse(said.decode())}
+        found = {stanza["Package"]: stanza for stanza in self.known(wanted)}
         if missing := set(wanted) - found.keys():
             raise ImageFailed(f"apt knows no package {', '.join(sorted(missing))} for {self._architecture}")
         return found
+
+    def known(self, names: Iterable[str]) -> list[Stanza]:
+        """As candidates, without packages that apt does not know."""
+        self._update()
+        argv = ["apt-cache", "-c", str(self._config), "show", "--no-all-versions", *names]
+        return parse(run(argv, "asking apt for packages", fine=(0, 100)).decode())
 
     def download(self, versions: Mapping[str, str], into: Path) -> None:
         """Fetch packages in exactly these versions; apt checks their digests.
@@ -79,8 +75,16 @@ class Apt:
         """
         wanted = [f"{name}={version}" for name, version in sorted(versions.items())]
         if wanted:
+            self._update()
             argv = ["apt-get", "-c", str(self._config), "-q", "download", *wanted]
             run(argv, f"fetching Debian packages of {self._architecture}", cwd=into)
+
+    def _update(self) -> None:
+        """Fetch lists of packages, whose signatures apt checks."""
+        if not self._is_updated:
+            argv = ["apt-get", "-c", str(self._config), "-q", "update"]
+            run(argv, f"fetching the lists of Debian packages for {self._architecture}")
+            self._is_updated = True
 
 
 def parse(text: str) -> list[Stanza]:

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
-from tools.image import debian, elf, fetching, interpreter, layers, oci, wheels
-from tools.image.fetching import Part
-from tools.image.inputs import Architecture
+from tools.image import debian, describing, elf, fetching, interpreter, layers, oci, sbom, settings, wheels
+from tools.image.apt import Apt
+from tools.image.fetching import DebianPart, WheelPart
+from tools.image.inputs import Architecture, Pin
 from tools.image.interpreter import Interpreter
+from tools.image.lock import Lock, differences
 from tools.image.problems import ImageFailed
-from tools.image.tree import Tree, write
-
-_ENVIRON: Final = {
-    "PATH": "/usr/local/bin:/usr/bin",
-    # The root may be read-only, and what is there is compiled.
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "PYTHONNOUSERSITE": "1",
-}
-_NVIDIA_ENVIRON: Final = {
-    # NVIDIA's runtime adds the driver's management library, and only that.
-    "NVIDIA_DRIVER_CAPABILITIES": "utility",
-    "NVIDIA_VISIBLE_DEVICES": "all",
-}
+from tools.image.store import Store
+from tools.image.tree import File, Tree, write
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +26,7 @@ class Plan:
         source: our source tree.
         epoch: seconds of the Unix clock that the image says it was made at.
         revision: of our source, or empty.
+        locked: packages to take, by processor; without them, those that apt and pip offer now.
     """
 
     source: Path
@@ -44,14 +34,22 @@ class Plan:
     architectures: Sequence[Architecture]
     epoch: int
     revision: str = ""
+    locked: Mapping[Architecture, Sequence[Pin]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """An image for one processor, and all its files."""
+    """An image for one processor, all its files, and what it was made of."""
 
     image: oci.Image
     tree: Tree
+    pins: Sequence[Pin]
+
+    @property
+    def sbom(self) -> bytes:
+        entry = self.tree[sbom.PATH]
+        assert isinstance(entry, File)
+        return entry.content
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +61,17 @@ class Stack:
     own: Tree
 
     def joined(self) -> Tree:
-        tree = Tree()
-        for each in (self.system, self.required, self.own):
-            tree.update(each)
-        return tree
+        return joined(self.system, self.required, self.own)
 
 
 class Builder:
-    """Builds in ``work``, a directory of its own."""
+    """Builds in ``work``, a directory of its own, from packages that it keeps in a store."""
 
-    def __init__(self, plan: Plan, work: Path) -> None:
+    def __init__(self, plan: Plan, work: Path, store: Store) -> None:
         self._plan = plan
         self._work = work
-        self._systems: dict[Architecture, Sequence[Part]] = {}
+        self._store = store
+        self._systems: dict[Architecture, Sequence[DebianPart]] = {}
 
     def build(self) -> list[Built]:
         """The image for each processor.
@@ -83,37 +79,45 @@ class Builder:
         Raises:
             ImageFailed: packages cannot be had, or do not go together.
         """
-        ours = wheels.build(self._plan.source, self._directory("own"), self._plan.epoch)
+        ours = self._ours()
         compiler = self._compiler()
         return [self._for(architecture, ours, compiler) for architecture in self._plan.architectures]
 
+    def lock(self, built: Sequence[Built]) -> Lock:
+        """From which the same images can be made again."""
+        plan = self._plan
+        packages = {each.image.architecture: sorted(each.pins) for each in built}
+        return Lock(variant=plan.variant, epoch=plan.epoch, revision=plan.revision, packages=packages)
+
     def _for(self, architecture: Architecture, ours: Path, compiler: Interpreter) -> Built:
-        system = self._system(architecture)
-        self._check_compiler(system)
-        target = wheels.Target(architecture, _python_of(system), _glibc_minor_of(system))
-        files = fetching.wheel_files(ours, self._plan.variant, target, self._directory(f"{architecture}/wheels"))
-        unpacked = {file: wheels.unpack(file, target.python) for file in files}
-        stack = Stack(_system_tree(fetching.needed(system, *unpacked.values())), Tree(), Tree())
-        for file, tree in unpacked.items():
-            (stack.own if file == ours else stack.required).update(tree)
+        candidates = self._system(architecture)
+        self._check_compiler(candidates)
+        target = wheels.Target(architecture, _python_of(candidates), _glibc_minor_of(candidates))
+        installed = self._wheels(ours, target)
+        system = fetching.needed(candidates, *(wheel.tree for wheel in installed))
+        stack = Stack(_system_tree(system), joined(*(each.tree for each in installed[1:])), joined(installed[0].tree))
         elf.check(stack.joined(), architecture)
+        subject = settings.subject(installed[0], self._plan.variant, architecture, self._plan.epoch)
+        components = describing.components(system, installed, stack.system, architecture)
+        stack.own.add(sbom.PATH, File(sbom.document(subject, components)))
         self._compile(stack, compiler, self._work / architecture)
         layered = [
             _layer(stack.system, "Debian packages", compiler),
             _layer(stack.required, "wheels that plugbay requires", compiler, stack.system),
             _layer(stack.own, "plugbay", compiler, stack.system, stack.required),
         ]
-        return Built(oci.Image(architecture, self._settings(ours), layered), stack.joined())
+        how = settings.of(installed[0], self._plan.variant, self._plan.epoch, self._plan.revision)
+        pins = [*(part.pin for part in system), *(wheel.pin for wheel in installed)]
+        return Built(oci.Image(architecture, how, layered), stack.joined(), pins)
 
     def _compile(self, stack: Stack, compiler: Interpreter, work: Path) -> None:
         """Put compiled code beside its sources."""
-        root, into = work / "root", work / "compiled"
-        root.mkdir()
+        root = work / "root"
+        root.mkdir(parents=True)
         write(stack.joined(), root)
-        for tree in (stack.system, stack.required, stack.own):
+        for name, tree in {"system": stack.system, "required": stack.required, "own": stack.own}.items():
             sources = [path for path, _ in tree.files() if path.endswith(".py")]
-            tree.update(compiler.compile(sources, root, into))
-            into = into.with_name(f"{into.name}+")
+            tree.update(compiler.compile(sources, root, work / name))
 
     def _compiler(self) -> Interpreter:
         """The image's Python for this machine."""
@@ -123,33 +127,39 @@ class Builder:
         write(tree, root)
         return interpreter.of_image(tree, root, _python_of(system))
 
-    def _check_compiler(self, system: Sequence[Part]) -> None:
+    def _check_compiler(self, system: Sequence[DebianPart]) -> None:
+        """What compiles and compresses decides bytes."""
         native = self._system(interpreter.native())
-        package = f"python{_python_of(native)}-minimal"
-        ours, theirs = (_versions(each).get(package) for each in (native, system))
-        if ours != theirs:
-            raise ImageFailed(f"{package} is {ours} for this machine and {theirs or 'absent'} for the image")
+        for package in (f"python{_python_of(native)}-minimal", "zlib1g"):
+            ours, theirs = (_versions(each).get(package) for each in (native, system))
+            if ours != theirs:
+                raise ImageFailed(f"{package} is {ours} for this machine and {theirs or 'absent'} for the image")
 
-    def _system(self, architecture: Architecture) -> Sequence[Part]:
+    def _system(self, architecture: Architecture) -> Sequence[DebianPart]:
         if architecture not in self._systems:
-            found = fetching.debian_parts(architecture, self._directory(f"{architecture}/debian"))
-            self._systems[architecture] = found
+            apt = Apt(self._directory(f"apt-{architecture}"), architecture)
+            if locked := self._plan.locked.get(architecture):
+                self._systems[architecture] = fetching.locked_debian_parts(apt, locked, self._store)
+            else:
+                self._systems[architecture] = fetching.debian_parts(apt, self._store)
         return self._systems[architecture]
 
-    def _settings(self, ours: Path) -> oci.Settings:
-        said = wheels.metadata(ours)
-        created = datetime.fromtimestamp(self._plan.epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        labels = {
-            "org.opencontainers.image.created": created,
-            "org.opencontainers.image.description": said["Summary"],
-            "org.opencontainers.image.licenses": said["License-Expression"],
-            "org.opencontainers.image.title": f"plugbay-{self._plan.variant}",
-            "org.opencontainers.image.version": said["Version"],
-        }
-        if self._plan.revision:
-            labels["org.opencontainers.image.revision"] = self._plan.revision
-        environ = _ENVIRON | (_NVIDIA_ENVIRON if self._plan.variant == "nvidia" else {})
-        return oci.Settings(created, environ, entrypoint=[wheels.PROGRAM], command=["--help"], labels=labels)
+    def _wheels(self, ours: Path, target: wheels.Target) -> list[WheelPart]:
+        """Ours is the first."""
+        if locked := self._plan.locked.get(target.architecture):
+            return fetching.locked_wheel_parts(locked, target, self._store)
+        return fetching.wheel_parts(ours, self._plan.variant, target, self._store)
+
+    def _ours(self) -> Path:
+        """The wheel of our source, unless the lock names another that is in the store."""
+        locked = {pin for pins in self._plan.locked.values() for pin in pins if pin.name == wheels.PROGRAM}
+        if locked and not self._store.missing(locked):
+            return self._store[next(iter(locked)).sha256]
+        made = wheels.build(self._plan.source, self._directory("own"), self._plan.epoch)
+        pin = wheels.pin(made)
+        if others := sorted(locked - {pin}):
+            raise ImageFailed(f"{differences(others, {(pin.kind, pin.name): pin})}, made of {self._plan.source}")
+        return self._store.add(made)
 
     def _directory(self, name: str) -> Path:
         directory = self._work / name
@@ -157,11 +167,16 @@ class Builder:
         return directory
 
 
-def _system_tree(parts: Sequence[Part]) -> Tree:
-    tree = debian.skeleton()
-    for part in parts:
-        tree.update(part.tree)
-    return tree
+def joined(*trees: Tree) -> Tree:
+    """All their files."""
+    made = Tree()
+    for tree in trees:
+        made.update(tree)
+    return made
+
+
+def _system_tree(parts: Sequence[DebianPart]) -> Tree:
+    return joined(debian.skeleton(), *(part.tree for part in parts), describing.records(parts))
 
 
 def _layer(tree: Tree, made_by: str, compiler: Interpreter, *below: Tree) -> oci.Layer:
@@ -169,16 +184,16 @@ def _layer(tree: Tree, made_by: str, compiler: Interpreter, *below: Tree) -> oci
     return oci.Layer(oci.digest(plain), compiler.compress(plain), made_by)
 
 
-def _python_of(parts: Sequence[Part]) -> str:
-    return debian.python_version(next(part.stanza for part in parts if part.name == debian.PYTHON))
+def _python_of(parts: Sequence[DebianPart]) -> str:
+    return debian.python_version(next(part.stanza for part in parts if part.pin.name == debian.PYTHON))
 
 
-def _glibc_minor_of(parts: Sequence[Part]) -> int:
+def _glibc_minor_of(parts: Sequence[DebianPart]) -> int:
     match = re.match(r"(?:\d+:)?2\.(\d+)", _versions(parts)["libc6"])
     if match is None:
         raise ImageFailed(f"libc6 has a version that is none of glibc: {_versions(parts)['libc6']}")
     return int(match[1])
 
 
-def _versions(parts: Sequence[Part]) -> dict[str, str]:
-    return {part.name: part.version for part in parts}
+def _versions(parts: Sequence[DebianPart]) -> dict[str, str]:
+    return {part.pin.name: part.pin.version for part in parts}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -42,7 +41,3 @@ class Pin:
 def sha256_of(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def by_sha256(files: Iterable[Path]) -> dict[str, Path]:
-    return {sha256_of(path): path for path in files if path.is_file()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 
@@ -18,8 +18,9 @@ def run(
     cwd: Path | None = None,
     environ: Mapping[str, str] | None = None,
     stdin: bytes = b"",
+    fine: Collection[int] = (0,),
 ) -> bytes:
-    """The output of a program.
+    """The output of a program, which ends with an exit code that is ``fine``.
 
     Raises:
         ImageFailed: there is no such program, or it failed; the text says that we were ``doing`` this, and the line of
@@ -29,7 +30,7 @@ def run(
         ended = subprocess.run(argv, cwd=cwd, env=environ, input=stdin, capture_output=True, check=False)
     except FileNotFoundError:
         raise ImageFailed(f"{doing} takes the program {argv[0]}, which is not installed") from None
-    if ended.returncode:
+    if ended.returncode not in fine:
         raise ImageFailed(f"{doing} failed: {_telling_line(ended.stderr.decode(errors='replace'), ended.returncode)}")
     return ended.stdout
 

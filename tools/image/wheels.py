@@ -22,7 +22,7 @@ from installer.records import Hash, RecordEntry
 from installer.sources import WheelFile
 from installer.utils import Scheme
 
-from tools.image.inputs import Architecture
+from tools.image.inputs import Architecture, Kind, Pin, sha256_of
 from tools.image.problems import run
 from tools.image.tree import File, Tree
 
@@ -66,11 +66,7 @@ def build(source: Path, into: Path, epoch: int) -> Path:
     """
     argv = [*_PIP, "wheel", "--no-deps", "--no-build-isolation", f"--wheel-dir={into}", str(source)]
     run(argv, f"building the wheel of {source}", environ={**os.environ, "SOURCE_DATE_EPOCH": str(epoch)})
-    return only_wheel(into)
-
-
-def only_wheel(directory: Path) -> Path:
-    [wheel] = directory.glob("*.whl")
+    [wheel] = into.glob("*.whl")
     return wheel
 
 
@@ -82,6 +78,24 @@ def download(requirements: Sequence[str], target: Target, into: Path) -> None:
     """
     argv = [*_PIP, "download", *target.options(), f"--dest={into}", *requirements]
     run(argv, f"fetching wheels for Python {target.python} on {target.architecture}")
+
+
+def download_pinned(pins: Sequence[Pin], target: Target, into: Path) -> None:
+    """Fetch exactly these wheels.
+
+    Raises:
+        ImageFailed: one is not to be had.
+    """
+    requirements = into / "requirements.txt"
+    requirements.write_text("".join(f"{pin.name}=={pin.version} --hash=sha256:{pin.sha256}\n" for pin in pins))
+    argv = [*_PIP, "download", *target.options(), "--no-deps", "--require-hashes", f"--dest={into}"]
+    run([*argv, f"--requirement={requirements}"], f"fetching the locked wheels for {target.architecture}")
+
+
+def pin(wheel: Path) -> Pin:
+    """What a lock says of a wheel."""
+    said = metadata(wheel)
+    return Pin(Kind.WHEEL, str(said["Name"]), str(said["Version"]), sha256_of(wheel))
 
 
 def metadata(wheel: Path) -> Message:
