@@ -23,7 +23,7 @@ SMOKE := tests/test_commands.py $(addprefix tests/unit/,model topology allocatio
         test_devices_are_shown_with_their_holder test_a_stopped_node_leaves_its_pods_running) \
     tests/contract/cli/test_pods.py::test_pods_are_waited_for_by_condition_value_and_end
 
-.PHONY: help demo demo-gpu smoke test test-lowest e2e check format bench image proto soak package clean
+.PHONY: help demo demo-gpu smoke test test-lowest e2e check format bench image proto deploy soak package clean
 
 help:
 	@echo "make demo          watch a device travel from a directory entry to a running pod"
@@ -36,6 +36,7 @@ help:
 	@echo "make image         an OCI image of Debian packages and wheels in dist/image; VARIANT=nvidia, ARCH=amd64 for one processor"
 	@echo "make format        let ruff put the code in shape"
 	@echo "make proto         generate the wire code from the .proto files"
+	@echo "make deploy        write the Helm chart and the bases for kustomize"
 	@echo "make soak          the tests again, long and with random examples"
 	@echo "make test-lowest   run the tests with the oldest dependencies we declare"
 	@echo "make package       build a wheel and an sdist in dist/"
@@ -59,6 +60,7 @@ check: $(VENV)/.develops
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/proto.py --check
+	$(BIN)/python tools/deploy.py --check
 
 format: $(VENV)/.develops
 	$(BIN)/ruff check --fix .
@@ -76,11 +78,14 @@ proto: $(VENV)/.develops
 package: $(VENV)/.develops
 	$(BIN)/python -m build --no-isolation --outdir dist .
 
+deploy: $(VENV)/.develops
+	$(BIN)/python tools/deploy.py
+
 soak: $(VENV)/.develops
 	$(BIN)/pytest -q -n $(JOBS) --dist worksteal -m "" --timeout=3600 --hypothesis-profile=soak
 
 # One process: all tests share one containerd.
-e2e: $(VENV)/.develops
+e2e: $(VENV)/.develops $(VENV)/helm
 	@tools/e2e_packages.sh
 	@$(BIN)/pytest -q -m "e2e and not soak" --hypothesis-profile=$(PROFILE) tests/e2e
 
@@ -105,6 +110,10 @@ $(VENV)/.develops: pyproject.toml | $(VENV)/.made
 	@echo "installing what the tests and checks need into $(VENV) (once) ..." >&2
 	@$(BIN)/python $(PIP) install --editable '.[dev]'
 	@touch $@ $(VENV)/.runs
+
+$(VENV)/helm: tools/helm.py | $(VENV)/.develops
+	@$(BIN)/python tools/helm.py $@
+	@touch $@
 
 $(LOWEST)/.tests: pyproject.toml tools/lowest.py | $(LOWEST)/.made
 	@$(PYTHON) tools/lowest.py > $(LOWEST)/constraints.txt

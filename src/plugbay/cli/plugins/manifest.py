@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
     _check_output(args)
     configure_logs("error", sys.stderr)
     with contextlib.redirect_stdout(sys.stderr):  # an author's code may print
-        deployment = _deployment(args)
+        deployment = deployment_of(args)
     files = _files(args.output, deployment)
     if files is None:
         show(noted_yaml(manifest(deployment)))
@@ -139,7 +139,12 @@ def _check_output(args: argparse.Namespace) -> None:
         raise UsageError(f"-o {args.output} wants --to DIR, the directory where the files go")
 
 
-def _deployment(args: argparse.Namespace) -> Deployment:
+def deployment_of(args: argparse.Namespace) -> Deployment:
+    """The deployment that arguments of the command ask for.
+
+    Raises:
+        PlugbayError: one sentence about what is wrong.
+    """
     if args.root is not None:
         raise UsageError("--root: the manifest is for the kubelet at /var/lib/kubelet")
     selector, extras = _labels(args.node_selector), frozenset(_extras(args.extras))

@@ -122,11 +122,7 @@ def _config_map() -> Fields:
 
 
 def _network_policy() -> Fields:
-    return companions.network_policy(
-        _NAME,
-        _NAMESPACE,
-        [Wrapped(_READS, each) for each in companions.egress(reads_nodes=True)],
-    )
+    return companions.network_policy(_NAME, _NAMESPACE, Wrapped(_READS, companions.to_api_server()))
 
 
 def _pod_monitor() -> Fields:

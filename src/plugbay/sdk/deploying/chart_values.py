@@ -62,8 +62,8 @@ def values_of(deployment: Deployment) -> str:
 
 
 def own_values(deployment: Deployment) -> str:
-    """The values that differ from the chart's own."""
-    return noted_yaml([{"image": _image(deployment.image), "plugins": _plugins(deployment)}])
+    """Values for a plugin beside others of a chart, with an image of its own."""
+    return noted_yaml([{"plugins": _plugins(deployment, image=_image(deployment.image))}])
 
 
 def _values(image: object, plugins: object, extras: Iterable[Extra]) -> Fields:
@@ -83,9 +83,9 @@ def _image(text: str) -> Fields:
     return {key: part for key in ("repository", "tag", "digest") if (part := getattr(name, key))}
 
 
-def _plugins(deployment: Deployment) -> Fields:
+def _plugins(deployment: Deployment, **further: object) -> Fields:
     about = f"Serves {', '.join(deployment.needs.served)}."
-    return {deployment.name: Noted(dict(_plugin(deployment)), about)}
+    return {deployment.name: Noted({**further, **dict(_plugin(deployment))}, about)}
 
 
 def _plugin(deployment: Deployment) -> Iterable[tuple[str, object]]:

@@ -72,25 +72,25 @@ def pod_monitor(name: object, namespace: object, labels: Mapping[str, str] | Non
     }
 
 
-def network_policy(name: object, namespace: object, egress: object) -> Fields:
-    """A policy that lets in readers of the metrics only; ``egress`` is what may go out."""
+def network_policy(name: object, namespace: object, egress: object | None) -> Fields:
+    """A policy that lets in readers of the metrics only; ``egress`` may go out, or nothing if that is None."""
     ingress = [{"ports": [{"protocol": "TCP", "port": PORT}]}]
+    spec: Fields = {
+        "podSelector": {"matchLabels": {NAME_LABEL: name}},
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": Noted(ingress, "Metrics and probes; the kubelet's calls come by a socket."),
+    }
+    if egress is not None:
+        spec["egress"] = egress
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
         "metadata": metadata(name, namespace),
-        "spec": {
-            "podSelector": {"matchLabels": {NAME_LABEL: name}},
-            "policyTypes": ["Ingress", "Egress"],
-            "ingress": Noted(ingress, "Metrics and probes; the kubelet's calls come by a socket."),
-            "egress": egress,
-        },
+        "spec": spec,
     }
 
 
-def egress(*, reads_nodes: bool) -> list[object]:
-    """The rules for what goes out: nothing, or calls of the API server."""
+def to_api_server() -> list[object]:
+    """The rules of a policy that lets calls of the API server out."""
     ports = [{"protocol": "TCP", "port": port} for port in _API_PORTS]
-    return (
-        [Noted({"ports": ports}, "The API server; narrow it to its addresses if you know them.")] if reads_nodes else []
-    )
+    return [Noted({"ports": ports}, "The API server; narrow it to its addresses if you know them.")]

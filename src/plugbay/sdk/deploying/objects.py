@@ -37,7 +37,7 @@ def manifest(deployment: Deployment) -> list[Fields]:
         objects.append(companions.config_map(name, namespace, dict(sorted(deployment.files.items()))))
     objects.append(daemon_set(_parts(deployment)))
     if Extra.NETWORK_POLICY in extras:
-        objects.append(companions.network_policy(name, namespace, companions.egress(reads_nodes=False)))
+        objects.append(companions.network_policy(name, namespace, None))
     if Extra.POD_MONITOR in extras:
         objects.append(companions.pod_monitor(name, namespace))
     if Extra.DASHBOARD in extras:

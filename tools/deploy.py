@@ -1,0 +1,79 @@
+"""Regenerate ``deploy/``: the Helm chart with example values, and bases for kustomize; with ``--check`` only compare.
+
+All of it comes from ``plugbay manifest``, with the arguments that stand here.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from plugbay.cli.main import make_parser
+from plugbay.cli.plugins.manifest import deployment_of
+from plugbay.sdk.deploying.chart import chart
+from plugbay.sdk.deploying.chart_values import default_values, own_values
+from plugbay.sdk.deploying.deployment import Deployment
+from plugbay.sdk.deploying.kustomize import kustomize_directory
+
+DEPLOY: Final = Path(__file__).parents[1] / "deploy"
+VERSION: Final = version("plugbay")
+IMAGE: Final = "registry.example.com/plugbay"
+EXAMPLES: Final = {
+    "directory": (
+        f"--image={IMAGE}-plugins:{VERSION}",
+        *("directory", "--resource=example.com/gopher", "--path=/etc/gophers", "--env=GOPHER", "--name=gopher-plugin"),
+    ),
+    "scratch": (
+        f"--image={IMAGE}-plugins:{VERSION}",
+        *("scratch", "--resource=example.com/scratch", "--directory=/srv/scratch", "--size=10Gi", "--count=4"),
+    ),
+    "nvidia": (f"--image={IMAGE}-nvidia:{VERSION}", "nvidia", "--runtime-class=nvidia"),
+}
+"""The arguments of ``plugbay manifest`` for each example."""
+
+
+def deployment(name: str) -> Deployment:
+    """The deployment of an example."""
+    return deployment_of(make_parser().parse_args(["manifest", *EXAMPLES[name]]))
+
+
+def generated() -> Mapping[Path, str]:
+    """The texts of all files by their paths in ``deploy``."""
+    return {Path(name): text for name, text in (*_chart(), *_bases())}
+
+
+def _chart() -> Iterator[tuple[str, str]]:
+    for name, text in chart(default_values(), version=VERSION).items():
+        yield f"helm/plugbay/{name}", text
+    for name in EXAMPLES:
+        yield f"helm/plugbay/examples/{name}.yaml", own_values(deployment(name))
+
+
+def _bases() -> Iterator[tuple[str, str]]:
+    for example in EXAMPLES:
+        for name, text in kustomize_directory(deployment(example)).items():
+            yield f"kustomize/{example}/{name}", text
+
+
+def main(arguments: list[str]) -> int:
+    fresh = generated()
+    if arguments == ["--check"]:
+        there = {path.relative_to(DEPLOY) for path in DEPLOY.rglob("*") if path.is_file()}
+        stale = {path for path in there & fresh.keys() if (DEPLOY / path).read_text(encoding="utf-8") != fresh[path]}
+        stale |= there ^ fresh.keys()
+        if stale:
+            print(f"stale in {DEPLOY}: {', '.join(sorted(map(str, stale)))}; run: make deploy", file=sys.stderr)
+        return 1 if stale else 0
+    shutil.rmtree(DEPLOY, ignore_errors=True)
+    for path, text in fresh.items():
+        (DEPLOY / path).parent.mkdir(parents=True, exist_ok=True)
+        (DEPLOY / path).write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
