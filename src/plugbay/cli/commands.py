@@ -105,8 +105,9 @@ COMMANDS: Final[dict[str, Command | Group]] = {
     "pod delete": Command("stop pods and forget them", "plugbay.cli.pod.delete:declare", ("rm", "remove", "del")),
     "kubectl": Command("run kubectl on the node", "plugbay.cli.node.kubeconfig:declare_kubectl"),
     "events": Command("show what happened, oldest first", "plugbay.cli.node.events:declare", ("event", "ev")),
+    "who": Command("show which pod holds which device, on any node", "plugbay.cli.see.who:declare"),
     "podresources": Command(
-        "show which containers hold which devices, on any kubelet", "plugbay.cli.kubelet.podresources:declare"
+        "show which containers hold which devices, on any kubelet", "plugbay.cli.see.kubelet.podresources:declare"
     ),
     "checkpoint": Group(
         "look into a kubelet's kubelet_internal_checkpoint",
@@ -119,16 +120,16 @@ COMMANDS: Final[dict[str, Command | Group]] = {
     ),
     "checkpoint show": Command(
         "show which container holds which devices, and what the plugins answered",
-        "plugbay.cli.kubelet.checkpoint:declare_show",
+        "plugbay.cli.see.kubelet.checkpoint:declare_show",
     ),
     "checkpoint verify": Command(
-        "tell whether a kubelet would load the file", "plugbay.cli.kubelet.checkpoint:declare_verify"
+        "tell whether a kubelet would load the file", "plugbay.cli.see.kubelet.checkpoint:declare_verify"
     ),
     "checkpoint convert": Command(
-        "write a file of any kubelet in today's format, sorted", "plugbay.cli.kubelet.checkpoint:declare_convert"
+        "write a file of any kubelet in today's format, sorted", "plugbay.cli.see.kubelet.checkpoint:declare_convert"
     ),
     "checkpoint diff": Command(
-        "compare two files by pod, container and resource", "plugbay.cli.kubelet.checkpoint:declare_diff"
+        "compare two files by pod, container and resource", "plugbay.cli.see.kubelet.checkpoint:declare_diff"
     ),
     "cdi": Group(
         "list, check, inject and generate CDI specs",

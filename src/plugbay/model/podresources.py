@@ -5,7 +5,8 @@ The names are those of the API's messages. Source: kubelet 1.36 ``pkg/kubelet/ap
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from plugbay.model.ids import ContainerName, DeviceId, ResourceName
 from plugbay.values import dataclass
@@ -84,6 +85,26 @@ class AllocatableResources:
     devices: tuple[ContainerDevices, ...] = ()
     cpu_ids: tuple[int, ...] = ()
     memory: tuple[ContainerMemory, ...] = ()
+
+
+class HeldDevice(NamedTuple):
+    """One device, and the container that holds it."""
+
+    namespace: str
+    pod: str
+    container: ContainerName
+    resource: ResourceName
+    device_id: DeviceId
+    numa_nodes: tuple[int, ...]
+
+
+def held_devices(pods: Iterable[PodResources]) -> Iterator[HeldDevice]:
+    """Every device that a container holds, each once for a container."""
+    for pod in pods:
+        for container in pod.containers:
+            for resource, devices in distinct_devices(container.devices).items():
+                for device_id, nodes in devices.items():
+                    yield HeldDevice(pod.namespace, pod.name, container.name, resource, device_id, nodes)
 
 
 def distinct_devices(

@@ -31,7 +31,7 @@ NEEDED: Final = frozenset({Witness.CHECKPOINT, Witness.POD_RESOURCES})
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ReadingProblem:
     """A source that could not be read, in one sentence."""
 
     witness: Witness
@@ -249,7 +249,7 @@ class ObservedNode:
     exclusive: ExclusiveView = ExclusiveView()
     checkpoint: CheckpointFile | None = None
     rejections: Mapping[str, int] | None = None
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[ReadingProblem, ...] = ()
 
     @property
     def is_partial(self) -> bool:

@@ -10,7 +10,7 @@ from plugbay.observe.view import (
     ExclusiveView,
     HealthWord,
     ObservedNode,
-    Problem,
+    ReadingProblem,
     ResourceView,
     Witness,
 )
@@ -38,9 +38,11 @@ def test_shared_pool_is_what_no_container_has_to_itself() -> None:
 
 
 def test_a_view_is_partial_without_a_source_of_holders_only() -> None:
-    view = ObservedNode(taken=datetime(2026, 1, 1, tzinfo=UTC), root="/k", problems=(Problem(Witness.PODS, "no pods"),))
+    view = ObservedNode(
+        taken=datetime(2026, 1, 1, tzinfo=UTC), root="/k", problems=(ReadingProblem(Witness.PODS, "no pods"),)
+    )
     assert not view.is_partial
-    late = Problem(Witness.POD_RESOURCES, "no answer")
+    late = ReadingProblem(Witness.POD_RESOURCES, "no answer")
     assert ObservedNode(taken=view.taken, root="/k", problems=(late,)).is_partial
 
 

@@ -11,7 +11,10 @@ from plugbay.manager.state import EndpointState, Expired, Live, Restored, Stoppe
 from plugbay.model.devices import PluginOptions
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
+from plugbay.model.owners import controller_of
+from plugbay.model.pods import Pod
 from plugbay.model.releases import Operation
+from plugbay.pods.record import is_static
 from plugbay.pods.status import timestamp
 from plugbay.pods.store.table import PodTable
 
@@ -36,10 +39,20 @@ def _holders(manager: DeviceManager, pods: PodTable) -> Iterator[Json]:
                 "namespace": pod.namespace,
                 "name": pod.name,
                 "uid": pod.uid,
+                "since": timestamp(record.bound_at) if record.bound_at else "",
+                "requestedBy": _requester(pod),
                 "containers": [
                     _container(name, devices, manager.edits(pod.uid, name)) for name, devices in containers.items()
                 ],
             }
+
+
+def _requester(pod: Pod) -> str:
+    """The object, or the manifest, that made a pod; empty for one that a client made by itself."""
+    if is_static(pod):
+        return "a static manifest"
+    owner = controller_of(pod.owners)
+    return f"{owner.kind}/{owner.name}" if owner else ""
 
 
 def _resource(resource: ResourceSnapshot, pods: PodTable) -> Json:

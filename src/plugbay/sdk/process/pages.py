@@ -156,6 +156,8 @@ class PluginPages:
         return {
             "id": device.id,
             "deviceIDs": [each.id for each in device.listed()],
+            "numaNodes": sorted(device.numa_nodes),
+            "hostPaths": [node.host_path for node in device.edits.device_nodes],
             "health": {
                 "state": device.health.state.value,
                 "reason": device.health.reason,

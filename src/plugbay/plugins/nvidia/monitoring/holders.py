@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
-from plugbay.model.ids import DeviceId
-from plugbay.model.podresources import PodResources, distinct_devices
+from plugbay.model.podresources import PodResources, held_devices
 from plugbay.model.sharing import SEPARATOR
 from plugbay.plugins.nvidia.devices.devices import DeviceMap
 from plugbay.values import dataclass
@@ -28,23 +27,15 @@ class Holder:
 def holders_of(pods: Iterable[PodResources], resources: DeviceMap) -> Mapping[str, tuple[Holder, ...]]:
     """The holders of each device that is held, by the device's own ID, sorted; a shared device has them all."""
     found: dict[str, set[Holder]] = {}
-    for pod in pods:
-        for container in pod.containers:
-            for name, listed in distinct_devices(container.devices).items():
-                for device, replica in _devices(resources, name, listed):
-                    holder = Holder(pod.namespace, pod.name, container.name, replica)
-                    found.setdefault(device, set()).add(holder)
+    by_name = {str(resource.name): resource for resource in resources.values()}
+    for held in held_devices(pods):
+        resource = by_name.get(held.resource)
+        device = None if resource is None else resource.device(held.device_id)
+        if device is not None:  # devices that are not ours are passed over
+            replica = held.device_id.partition(SEPARATOR)[2]
+            holder = Holder(held.namespace, held.pod, held.container, replica)
+            found.setdefault(device.id, set()).add(holder)
     return {
         device: tuple(sorted(holders, key=lambda each: (each.namespace, each.pod, each.container, each.replica)))
         for device, holders in found.items()
     }
-
-
-def _devices(resources: DeviceMap, name: str, listed: Iterable[DeviceId]) -> Iterator[tuple[str, str]]:
-    """The own ID of each device, and the number of its replica; devices that are not ours are passed over."""
-    resource = next((each for each in resources.values() if each.name == name), None)
-    if resource is None:
-        return
-    for listed_id in listed:
-        if (device := resource.device(listed_id)) is not None:
-            yield device.id, listed_id.partition(SEPARATOR)[2]

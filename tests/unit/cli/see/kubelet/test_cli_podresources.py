@@ -1,6 +1,6 @@
 """How the answers of a PodResources service are printed."""
 
-from plugbay.cli.kubelet.podresources_rows import as_json, rows, wide_rows
+from plugbay.cli.see.kubelet.podresources_rows import as_json, rows, wide_rows
 from plugbay.model.ids import ContainerName, DeviceId, ResourceName
 from plugbay.model.podresources import (
     ClaimResource,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plugbay.cli.kubelet.checkpoint_pages import checkpoint_page, difference, shown
+from plugbay.cli.see.kubelet.checkpoint_pages import checkpoint_page, difference, shown
 from plugbay.kubelet.checkpoint_data import Checkpoint, CheckpointData, PodDevicesEntry
 from plugbay.model.edits import ContainerEdits
 from plugbay.wire.convert import edits_to_pb

@@ -11,9 +11,9 @@ from plugbay.cli.arguments.options import add_kubelet_root, path_of
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.arguments.roots import chosen_kubelet_root
 from plugbay.cli.kubectl.forms import Form, object_text
-from plugbay.cli.kubelet.podresources_rows import HEADER, WIDE_HEADER, as_json, rows, wide_rows
 from plugbay.cli.printing.output import show, show_note
 from plugbay.cli.printing.table import Columns
+from plugbay.cli.see.kubelet.podresources_rows import HEADER, WIDE_HEADER, as_json, rows, wide_rows
 from plugbay.errors import PathUnusable, RpcFailed
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.kubelet.podresources import PodResourcesClient

@@ -11,9 +11,9 @@ from typing import Final
 from plugbay.cli.arguments.inputs import STDIN, input_name, read_input
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.kubectl.forms import Form, object_text
-from plugbay.cli.kubelet.checkpoint_pages import checkpoint_object, checkpoint_page, difference
 from plugbay.cli.printing.output import show, show_error, show_note
 from plugbay.cli.printing.table import printable
+from plugbay.cli.see.kubelet.checkpoint_pages import checkpoint_object, checkpoint_page, difference
 from plugbay.errors import CorruptCheckpoint, PathUnusable, PlugbayError, UsageError
 from plugbay.kernel.files import write_durably
 from plugbay.kubelet.checkpoint import encode, parse

@@ -1,0 +1,87 @@
+"""Options of the commands that look at a node, and the places they choose."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from typing import Final
+
+from plugbay.cli.arguments.options import add_kubelet_root, directory_of, duration_s
+from plugbay.cli.arguments.roots import chosen_kubelet_root
+from plugbay.errors import UsageError
+from plugbay.observe.joining.node import join
+from plugbay.observe.places import NodePlaces, is_own_root, places_of
+from plugbay.observe.reading.node import read_node
+from plugbay.observe.reading.podresources import AllowedCalls
+from plugbay.observe.view import ObservedNode
+from plugbay.ops.listening import parse_address
+
+_LONGEST_DEADLINE_S: Final = 3600.0
+
+
+def add_place_options(parser: argparse.ArgumentParser, *, by_default: str) -> None:
+    """The node, what it is asked, and for how long.
+
+    Args:
+        by_default: what the command asks without ``--ask``, for its help.
+    """
+    parser.add_argument(
+        "--ask",
+        choices=[each.value for each in AllowedCalls],
+        help="the calls to the kubelet: list is all of them, and a stock kubelet that is asked for a list in the "
+        "middle of an Allocate may give a device twice; harmless are GetAllocatableResources and Get; nothing reads "
+        f"files only (default: {by_default}; `plugbay node up` can be asked for lists at any time, and is)",
+    )
+    parser.add_argument(
+        "--deadline",
+        type=duration_s,
+        default="5s",
+        metavar="TIME",
+        help="how long the kubelet may take for an answer (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--status",
+        metavar="ADDR",
+        action="append",
+        default=[],
+        help="the address of `plugbay serve --metrics ADDR`, for reasons and host paths; may be repeated",
+    )
+    parser.add_argument(
+        "--host",
+        metavar="DIR",
+        type=directory_of,
+        default="/",
+        help="the node's root directory as it is mounted here, for logs of pods and /proc (default: %(default)s)",
+    )
+    add_kubelet_root(parser)
+
+
+def chosen_places(args: argparse.Namespace) -> NodePlaces:
+    from pathlib import Path
+
+    root = chosen_kubelet_root(args).path
+    pages = tuple(map(parse_address, args.status))
+    return places_of(root, host=Path(args.host), is_own=is_own_root(root), status_pages=pages)
+
+
+def chosen_reading(
+    args: argparse.Namespace, places: NodePlaces, by_default: AllowedCalls, *, pod: tuple[str, str] | None = None
+) -> Callable[[], Coroutine[None, None, ObservedNode]]:
+    """A function that reads the node as the arguments say.
+
+    Args:
+        by_default: what to ask without ``--ask``.
+
+    Raises:
+        UsageError: a deadline that no answer could keep.
+    """
+    if not 0 < args.deadline <= _LONGEST_DEADLINE_S:
+        raise UsageError("--deadline wants a time above 0, and an hour at most")
+    asking = AllowedCalls(args.ask) if args.ask else by_default
+
+    async def read() -> ObservedNode:
+        now = datetime.now(UTC)
+        return join(await read_node(places, now=now, asking=asking, pod=pod, deadline_s=args.deadline))
+
+    return read

@@ -1,0 +1,60 @@
+"""Join what is known of exclusive CPUs and memory. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from plugbay.model.podresources import ContainerMemory
+from plugbay.observe.evidence import KnownPod, NodeEvidence
+from plugbay.observe.view import DeviceHolder, ExclusiveUse, ExclusiveView, Witness
+
+
+def joined_exclusive(evidence: NodeEvidence) -> ExclusiveView:
+    """CPUs and memory of containers: by PodResources if it listed all pods, else CPUs by the CPU manager's file."""
+    allocatable = evidence.allocatable
+    uses: tuple[ExclusiveUse, ...] | None = None
+    if evidence.pods is not None and evidence.only_pod is None:
+        uses = tuple(_by_pods(evidence))
+    elif evidence.exclusive_cpus is not None:
+        uses = tuple(_by_file(evidence, evidence.exclusive_cpus))
+    return ExclusiveView(
+        allocatable_cpus=None if allocatable is None else tuple(sorted(set(allocatable.cpu_ids))),
+        allocatable_memory=None if allocatable is None else _by_type(allocatable.memory),
+        uses=uses,
+    )
+
+
+def _by_pods(evidence: NodeEvidence) -> Iterator[ExclusiveUse]:
+    for pod in sorted(evidence.pods or (), key=lambda each: (each.namespace, each.name)):
+        for container in pod.containers:
+            if container.cpu_ids or container.memory:
+                holder = DeviceHolder(
+                    container=container.name,
+                    pod=pod.name,
+                    namespace=pod.namespace,
+                    witnesses=frozenset({Witness.POD_RESOURCES}),
+                )
+                cpus = tuple(sorted(set(container.cpu_ids)))
+                yield ExclusiveUse(holder=holder, cpus=cpus, memory=_by_type(container.memory))
+
+
+def _by_file(evidence: NodeEvidence, exclusive: Mapping[tuple[str, str], tuple[int, ...]]) -> Iterator[ExclusiveUse]:
+    for (uid, container), cpus in sorted(exclusive.items()):
+        pod = evidence.known_pods.get(uid, KnownPod())
+        holder = DeviceHolder(
+            container=container,
+            pod=pod.name,
+            namespace=pod.namespace,
+            uid=uid,
+            since=pod.since,
+            witnesses=frozenset({Witness.CPUS}),
+        )
+        yield ExclusiveUse(holder=holder, cpus=cpus)
+
+
+def _by_type(memory: Iterable[ContainerMemory]) -> dict[str, int]:
+    sizes: Counter[str] = Counter()
+    for each in memory:
+        sizes[each.memory_type] += each.size
+    return dict(sorted(sizes.items()))

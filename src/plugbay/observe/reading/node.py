@@ -1,0 +1,98 @@
+"""Read all sources of a node at one moment."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+
+from plugbay.documents import Json
+from plugbay.observe.evidence import CheckpointEvidence, KnownPod, NodeEvidence
+from plugbay.observe.places import NodePlaces
+from plugbay.observe.reading.checkpoint_file import read_checkpoint
+from plugbay.observe.reading.cpu_state import ExclusiveCpus, read_cpu_state
+from plugbay.observe.reading.pages import read_node_status, read_plugin_status
+from plugbay.observe.reading.pod_names import read_pod_names
+from plugbay.observe.reading.podresources import DEADLINE_S, AllowedCalls, ask_pod_resources
+from plugbay.observe.reading.sockets import read_sockets
+from plugbay.observe.view import ReadingProblem, SocketView, Witness
+from plugbay.values import dataclass
+
+
+async def read_node(
+    places: NodePlaces,
+    *,
+    now: datetime,
+    asking: AllowedCalls = AllowedCalls.HARMLESS,
+    pod: tuple[str, str] | None = None,
+    deadline_s: float = DEADLINE_S,
+) -> NodeEvidence:
+    """Read what there is; it takes ``deadline_s`` at most, and some time for the disk.
+
+    The checkpoint is read before the kubelet is asked, as a list may change what the next one says, and once more if it
+    was written meanwhile: so a pod that came in between is no contradiction. A node of ours, whose lists change
+    nothing, is asked for them in any case.
+
+    Args:
+        pod: namespace and name of the only pod that is wanted.
+    """
+    files = await asyncio.to_thread(_read_files, places, deadline_s)
+    if files.node is not None and asking is AllowedCalls.HARMLESS:
+        asking = AllowedCalls.LIST
+    answers = await ask_pod_resources(places.kubelet.pod_resources_socket, asking, pod=pod, deadline_s=deadline_s)
+    checkpoint = await asyncio.to_thread(_read_again, places, files.checkpoint)
+    return NodeEvidence(
+        taken=now,
+        root=str(places.kubelet.root),
+        checkpoint=checkpoint,
+        pods=answers.pods,
+        only_pod=pod,
+        allocatable=answers.allocatable,
+        known_pods=files.known_pods,
+        node=files.node,
+        plugins=files.plugins,
+        sockets=files.sockets,
+        exclusive_cpus=files.exclusive_cpus,
+        problems=(*_checkpoint_problem(checkpoint), *answers.problems, *files.problems),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Files:
+    checkpoint: CheckpointEvidence
+    known_pods: dict[str, KnownPod]
+    node: Json | None
+    plugins: tuple[Json, ...]
+    sockets: tuple[SocketView, ...]
+    exclusive_cpus: ExclusiveCpus | None
+    problems: tuple[ReadingProblem, ...]
+
+
+def _read_files(places: NodePlaces, timeout_s: float) -> _Files:
+    known_pods, without_names = read_pod_names(places.pods, places.pod_logs)
+    node, without_node = read_node_status(places.control_socket, timeout_s=timeout_s)
+    pages = [read_plugin_status(address, timeout_s=timeout_s) for address in places.status_pages]
+    sockets, without_sockets = read_sockets(places.kubelet.device_plugins, proc=places.proc)
+    exclusive_cpus, without_cpus = read_cpu_state(places.cpu_state)
+    without_pages = [problem for _, problems in pages for problem in problems]
+    return _Files(
+        checkpoint=read_checkpoint(places.kubelet.checkpoint),
+        known_pods=known_pods,
+        node=node,
+        plugins=tuple(page for page, _ in pages if page is not None),
+        sockets=sockets,
+        exclusive_cpus=exclusive_cpus,
+        problems=(*without_names, *without_node, *without_pages, *without_sockets, *without_cpus),
+    )
+
+
+def _read_again(places: NodePlaces, before: CheckpointEvidence) -> CheckpointEvidence:
+    path = places.kubelet.checkpoint
+    try:
+        is_same = before.file.written is not None and path.stat().st_mtime == before.file.written.timestamp()
+    except OSError:
+        is_same = before.file.written is None
+    return before if is_same else read_checkpoint(path)
+
+
+def _checkpoint_problem(checkpoint: CheckpointEvidence) -> list[ReadingProblem]:
+    return [ReadingProblem(Witness.CHECKPOINT, checkpoint.file.problem)] if checkpoint.file.problem else []

@@ -1,0 +1,76 @@
+"""Read the ``/status`` of our node and of our plugins."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Final
+
+from plugbay.documents import Json
+from plugbay.errors import PlugbayError
+from plugbay.observe.view import ReadingProblem, Witness
+from plugbay.ops.http_client import UnixHttpClient
+from plugbay.ops.listening import Address, TcpAddress, UnixAddress
+
+_PATH: Final = "/status"
+_MAX_BYTES: Final = 64 << 20
+_LOOPBACK: Final = "127.0.0.1"
+
+
+def read_node_status(control_socket: Path, *, timeout_s: float) -> tuple[Json | None, tuple[ReadingProblem, ...]]:
+    """The status of the node that answers at ``control_socket``; None without a problem if there is no such socket."""
+    if not control_socket.exists():
+        return None, ()
+    page = _page(UnixAddress(control_socket), timeout_s)
+    if isinstance(page, str):
+        return None, (ReadingProblem(Witness.NODE, f"the node at {control_socket} does not tell its status: {page}"),)
+    return page, ()
+
+
+def read_plugin_status(address: Address, *, timeout_s: float) -> tuple[Json | None, tuple[ReadingProblem, ...]]:
+    page = _page(address, timeout_s)
+    if isinstance(page, str):
+        return None, (ReadingProblem(Witness.PLUGIN, f"the plugin at {address} does not tell its status: {page}"),)
+    return page, ()
+
+
+def _page(address: Address, timeout_s: float) -> Json | str:
+    """The page, or why it cannot be had."""
+    try:
+        match address:
+            case UnixAddress(path):
+                response = UnixHttpClient(path, timeout_s=timeout_s).request("GET", _PATH)
+                status, body = response.status, response.body
+            case TcpAddress():
+                status, body = _over_tcp(address, timeout_s)
+    except PlugbayError as error:
+        return str(getattr(error, "problem", error))
+    except TimeoutError:
+        return f"no answer within {timeout_s:g} s"
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    try:
+        page = json.loads(body)
+    except (ValueError, RecursionError):
+        page = None
+    if status != 200 or not isinstance(page, dict):
+        return f"its answer, of HTTP status {status}, is not a status page of plugbay"
+    return page
+
+
+def _over_tcp(address: TcpAddress, timeout_s: float) -> tuple[int, bytes]:
+    # Imported here: with the e-mail package behind it, it costs a command 15 ms.
+    from http.client import HTTPConnection, HTTPException
+
+    connection = HTTPConnection(address.host or _LOOPBACK, address.port, timeout=timeout_s)
+    try:
+        connection.request("GET", _PATH)
+        response = connection.getresponse()
+        return response.status, response.read(_MAX_BYTES)
+    except socket.gaierror as error:
+        raise OSError(error.errno, f"{address.host} is not the name of a host") from error
+    except HTTPException as error:
+        raise OSError(None, "it does not speak HTTP") from error
+    finally:
+        connection.close()
