@@ -13,7 +13,7 @@ from typing import Final
 from plugbay.cli.arguments.options import path_of
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.arguments.targets.loading import DESCRIPTION, add_targets, load_targets
-from plugbay.cli.arguments.targets.ready_made import READY_MADE, ready_made
+from plugbay.cli.arguments.targets.ready_made import READY_MADE, TakesFiles, ready_made
 from plugbay.cli.plugins.manifest_files import CONFIG_NAME, FilesOfPod
 from plugbay.cli.plugins.writing import Existing, written
 from plugbay.cli.printing.logs import configure_logs
@@ -177,20 +177,22 @@ def _words(target: str, args: argparse.Namespace, files: FilesOfPod) -> Iterator
     """The words for ``plugbay serve`` in the pod."""
     if target in READY_MADE:
         yield target
-        yield from _options(target, args)
+        yield from _options(target, args, files)
     else:
         yield files.add_target(target)
 
 
-def _options(target: str, args: argparse.Namespace) -> Iterator[str]:
-    parser = argparse.ArgumentParser(add_help=False)
-    ready_made(target).add_options(parser)
+def _options(target: str, args: argparse.Namespace, files: FilesOfPod) -> Iterator[str]:
+    parser, module = argparse.ArgumentParser(add_help=False), ready_made(target)
+    module.add_options(parser)
+    naming_files = module.FILE_OPTIONS if isinstance(module, TakesFiles) else ()
     for action in parser._actions:
-        value = getattr(args, action.dest, None)
+        value, option = getattr(args, action.dest, None), next(iter(action.option_strings), "")
         if value is None or value == action.default:
             continue
         for each in value if isinstance(value, list) else [value]:
-            yield f"{action.option_strings[0]}={each.absolute() if isinstance(each, Path) else each}"
+            place = files.add_named(Path(each)) if option in naming_files else each
+            yield f"{option}={place.absolute() if isinstance(place, Path) else place}"
 
 
 def _extras(texts: Sequence[str]) -> Iterator[Extra]:

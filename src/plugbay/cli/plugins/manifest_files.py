@@ -17,6 +17,8 @@ from plugbay.sdk.process.node_configs import parse_configs
 CONFIG_NAME: Final = "plugins.yaml"
 _KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 _PYTHON: Final = ".py"
+_OWN_LINKS: Final = ".."
+"""The beginning of names that a ConfigMap's volume has for itself."""
 
 
 class FilesOfPod:
@@ -29,6 +31,7 @@ class FilesOfPod:
     def __init__(self) -> None:
         self.needs: tuple[Need, ...] = ()
         self._paths: dict[str, Path] = {}
+        self._only: Path | None = None
 
     def add_target(self, target: str) -> str:
         """Take the file of a target along, if it names one; returns the target as the pod has it.
@@ -42,6 +45,22 @@ class FilesOfPod:
         self._add(Path(file).absolute())
         return f"{FILES}/{Path(file).name}{object_of_it}"
 
+    def add_named(self, path: Path) -> str:
+        """Take a file along, or all files of a directory; returns its path in the pod.
+
+        Raises:
+            UsageError: the ConfigMap cannot hold it.
+        """
+        path = path.absolute()
+        if not path.is_dir():
+            self._add(path)
+            return f"{FILES}/{path.name}"
+        for each in sorted(path.iterdir()):
+            if each.is_file() and not each.name.startswith(_OWN_LINKS):
+                self._add(each)
+        self._only = path
+        return FILES
+
     def add_config(self, path: Path) -> None:
         """Take a config file along, and the Python files that it names beside it.
 
@@ -49,6 +68,8 @@ class FilesOfPod:
             UsageError: the ConfigMap cannot hold them.
         """
         path = path.absolute()
+        if self._only is not None:
+            raise UsageError(f"{self._only} and {path} cannot go into one ConfigMap: all files of a directory count")
         self._paths[CONFIG_NAME] = path
         configs = parse_configs(read_text(path), source=str(path))
         self.needs = (*self.needs, *configs.needs)

@@ -61,11 +61,34 @@ def test_options_of_a_ready_made_target(here: Path, manifest: Manifest) -> None:
 def test_nvidia_needs_no_driver_where_the_manifest_is_made(manifest: Manifest) -> None:
     [made] = manifest("nvidia", "--device-list-strategy=cdi-cri")
     mounted = made["spec"]["template"]["spec"]["containers"][0]["volumeMounts"]
-    assert [each["mountPath"] for each in mounted] == [
+    assert sorted(each["mountPath"] for each in mounted) == [
         "/driver-root",
         "/var/lib/kubelet/device-plugins",
         "/var/run/cdi",
     ]
+
+
+def test_configuration_files_of_nvidia_go_along(here: Path, manifest: Manifest) -> None:
+    (here / "configs").mkdir()
+    (here / "configs" / "mig").write_text("flags: {migStrategy: mixed}\n")
+    (here / "configs" / "plain").write_text("version: v1\n")
+    one = manifest("nvidia", "--config-file=configs/mig", "--device-id-strategy=index")
+    assert one[0]["data"] == {"mig": "flags: {migStrategy: mixed}\n"}
+    assert words(one) == ["nvidia", "--device-id-strategy=index", "--config-file=/plugin/mig"]
+    several = manifest("nvidia", "--config-file-srcdir=configs", "--default-config=plain")
+    assert list(several[0]["data"]) == ["mig", "plain"]
+    assert words(several) == ["nvidia", "--config-file-srcdir=/plugin", "--default-config=plain"]
+
+
+def test_files_of_all_nodes_go_along(here: Path, manifest: Manifest) -> None:
+    (here / "cards.py").write_text(CARDS)
+    (here / "others.py").write_text(CARDS.replace("card", "other"))
+    (here / "plugins.yaml").write_text(
+        "plugins: [{target: cards.py}]\n"
+        "configs: [{name: a, nodeNames: [x-*], plugins: [{target: others.py}, {target: cards.py}]}]\n"
+    )
+    objects = manifest("--config=plugins.yaml")
+    assert set(objects[0]["data"]) == {"plugins.yaml", "cards.py", "others.py"}
 
 
 def test_code_goes_along(here: Path, manifest: Manifest) -> None:
@@ -109,7 +132,8 @@ GOPHERS = ("directory", "--resource=x.example/gopher", "--path=/etc/gophers", "-
             ("directory", "--resource=x.example/gopher", "--path=/plugin", "--env=G"),
             "/plugin holds the plugin's files",
         ),
-        ({"c.yaml": "version: v1\n"}, ("nvidia", "--config-file=c.yaml"), "the pod would not have"),
+        ({"c.yaml": "version: v2\n"}, ("nvidia", "--config-file=c.yaml"), "unknown version: v2"),
+        ({}, ("nvidia", "--config-file=c.yaml"), "no such file"),
         ({}, ("nvidia", "--kubelet-socket=/k/device-plugins/kubelet.sock"), "--kubelet-socket: the manifest is for"),
         ({"d/x.py": CARDS, "c.yaml": write_config("d/x.py")}, ("--config=c.yaml",), "a ConfigMap has no directories"),
         (

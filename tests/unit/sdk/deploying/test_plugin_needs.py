@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from plugbay import Assignment, Capability, Device, DevicePlugin, HostDirectory, Memory, Privileged, Variable, resources
-from plugbay.errors import UsageError
+from plugbay.errors import InvalidNvidiaConfig, UsageError
 from plugbay.kubelet.paths import STOCK_ROOT
 from plugbay.plugins.directory.plugin import DirectoryPlugin
 from plugbay.plugins.nvidia.config.arguments import parse_arguments
 from plugbay.plugins.nvidia.serving.needs import nvidia_needs
+from plugbay.plugins.nvidia.serving.settings import NodeSettings
 from plugbay.sdk.author.needs import Need, NodeName, NodeReader
 from plugbay.sdk.deploying.needs import needs_now
 from plugbay.sdk.deploying.plugin_needs import KUBELET_ROOT, PluginNeeds, combined
@@ -121,7 +122,7 @@ def test_resources_that_are_found() -> None:
 
 
 def of_nvidia(*flags: str) -> PluginNeeds:
-    return combined(("nvidia",), nvidia_needs(parse_arguments(flags)))
+    return combined(("nvidia",), nvidia_needs(NodeSettings(parse_arguments(flags))))
 
 
 def test_nvidia_needs_no_right_but_what_its_flags_ask_for() -> None:
@@ -137,10 +138,23 @@ def test_nvidia_needs_no_right_but_what_its_flags_ask_for() -> None:
     assert (driver.path, driver.place) == ("/run/nvidia/driver", "/driver-root")
 
 
-@pytest.mark.parametrize("flag", ["--config-file=/etc/c.yaml", "--config-file-srcdir=/etc/c"])
-def test_nvidia_configuration_that_the_pod_would_not_have(flag: str) -> None:
-    with pytest.raises(UsageError, match="names a file that the pod would not have"):
-        of_nvidia(flag)
+def test_nvidia_needs_what_its_file_says(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("version: v1\n")
+    (tmp_path / "cdi").write_text("flags: {nvidiaDriverRoot: /run/driver, plugin: {deviceListStrategy: cdi-cri}}\n")
+    (tmp_path / "mig").write_text("flags: {migStrategy: mixed}\n")
+    one = of_nvidia(f"--config-file={tmp_path / 'cdi'}")
+    assert places(one) == {"/driver-root": False, "/var/run/cdi": True}
+    assert (one.directories[0].path, one.node_reader) == ("/run/driver", ())
+    assert not of_nvidia(f"--config-file={tmp_path / 'plain'}").directories
+    all_of_them = of_nvidia(f"--config-file-srcdir={tmp_path}")
+    assert all_of_them.directories == one.directories
+    assert [each.name for each in all_of_them.capabilities] == ["SYS_ADMIN"]
+    assert all_of_them.node_reader == (
+        "the label nvidia.com/device-plugin.config of the node chooses the configuration",
+    )
+    (tmp_path / "broken").write_text("flags: {migStrategy: half}\n")
+    with pytest.raises(InvalidNvidiaConfig, match="half"):
+        of_nvidia(f"--config-file-srcdir={tmp_path}")
 
 
 def test_needs_are_there_once_with_all_their_reasons() -> None:

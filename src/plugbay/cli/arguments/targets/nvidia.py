@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SUMMARY: Final = "NVIDIA GPUs and MIG devices"
 EXAMPLE: Final = "nvidia --mig-strategy mixed"
+FILE_OPTIONS: Final = ("--config-file", "--config-file-srcdir")
 _PREFIX: Final = "nvidia_flag_"
 _HELP: Final = {
     "mig-strategy": "how GPUs in MIG mode are offered",

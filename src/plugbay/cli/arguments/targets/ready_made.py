@@ -63,6 +63,17 @@ class BeginsEarly(Protocol):
         """Start it, and leave it in ``args`` for `from_options`. It ends with this process at the latest."""
 
 
+@runtime_checkable
+class TakesFiles(Protocol):
+    """A `ReadyMade` with options that name files, which a pod has elsewhere.
+
+    Attributes:
+        FILE_OPTIONS: the options that name a file, or a directory whose files count.
+    """
+
+    FILE_OPTIONS: Sequence[str]
+
+
 def ready_made(target: str) -> ReadyMade:
     """The module of one of `READY_MADE`."""
     return cast("ReadyMade", import_module(_MODULES[target]))

@@ -5,61 +5,61 @@ Source: chart ``nvidia-device-plugin`` 0.20 (``templates/daemonset-device-plugin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from plugbay.errors import UsageError
 from plugbay.plugins.nvidia.config import flags
-from plugbay.plugins.nvidia.config.arguments import Layer
 from plugbay.plugins.nvidia.config.choices import DeviceListStrategy, MigStrategy
-from plugbay.plugins.nvidia.config.flags import ConfigFlag, FlagValue
-from plugbay.sdk.author.needs import Capability, HostDirectory, Memory, Need, Privileged, Variable
+from plugbay.plugins.nvidia.config.configuration import Configuration
+from plugbay.plugins.nvidia.config.named import NamedConfigs
+from plugbay.plugins.nvidia.serving.settings import NodeSettings, possible_configurations
+from plugbay.sdk.author.needs import Capability, HostDirectory, Memory, Need, NodeReader, Privileged, Variable
 from plugbay.sdk.cdi.directory import CDI_DIRECTORY
 
-_FILES: Final = (flags.CONFIG_FILE, flags.CONFIG_DIRECTORY)
-_CDI: Final = frozenset({DeviceListStrategy.CDI_ANNOTATIONS.value, DeviceListStrategy.CDI_CRI.value})
 _MEMORY: Final = Memory(72, "the plugin with its pages, and the process that asks the driver")
 """As ``make bench NAME=nvidia`` measures them: 42 MB and 22 MB, and 8 MB for the pages."""
 
 
-def nvidia_needs(arguments: Layer) -> Sequence[Need]:
-    """The needs with these flags; variables of this machine's environment do not count on another one.
+def nvidia_needs(settings: NodeSettings) -> Sequence[Need]:
+    """The needs with the flags and files of ``settings``; of the files that a label chooses from, those of all.
+
+    Variables of this machine's environment do not count on another one.
 
     Raises:
-        UsageError: the flags name a file, which the pod would not have.
+        OperatorError: a file cannot be read, or is broken.
     """
-    for flag in _FILES:
-        if flag.key in arguments:
-            raise UsageError(f"--{flag.names[0]} names a file that the pod would not have: give its settings as flags")
-    return tuple(_needs(arguments))
+    named = settings.without_environment().named
+    rules = None if named is None else named.rules
+    is_driver_root_given = flags.DRIVER_ROOT.key in settings.arguments
+    configurations = possible_configurations(settings.without_environment())
+    return tuple(dict.fromkeys(_needs(configurations, rules, is_driver_root_given=is_driver_root_given)))
 
 
-def _needs(arguments: Layer) -> Iterator[Need]:
-    strategies = set(_texts(_value(arguments, flags.DEVICE_LIST_STRATEGY)))
+def _needs(
+    configurations: Iterable[Configuration], rules: NamedConfigs | None, *, is_driver_root_given: bool
+) -> Iterator[Need]:
     yield _MEMORY
     yield Variable("NVIDIA_VISIBLE_DEVICES", "all", "NVIDIA's runtime shows the plugin all GPUs")
     yield Variable("NVIDIA_DRIVER_CAPABILITIES", "compute,utility", "NVIDIA's runtime gives the plugin NVML")
-    if _value(arguments, flags.MIG_STRATEGY) != MigStrategy.NONE.value:
+    if rules is not None:
+        yield NodeReader(f"the label {rules.label} of the node chooses the configuration")
+    for each in configurations:
+        yield from _needs_of(each, is_driver_root_given=is_driver_root_given)
+
+
+def _needs_of(configuration: Configuration, *, is_driver_root_given: bool) -> Iterator[Need]:
+    if configuration.mig_strategy is not MigStrategy.NONE:
         yield Variable("NVIDIA_MIG_MONITOR_DEVICES", "all", "NVIDIA's runtime shows the plugin all MIG devices")
         yield Capability("SYS_ADMIN", "the runtime shows MIG devices to no other container")
-    if DeviceListStrategy.VOLUME_MOUNTS.value in strategies:
+    if DeviceListStrategy.VOLUME_MOUNTS in configuration.list_strategies:
         yield Capability("SYS_ADMIN", "the runtime gives GPUs by variable to no other container")
-    if _value(arguments, flags.PASS_DEVICE_SPECS):
+    if configuration.pass_device_specs:
         yield Privileged("with --pass-device-specs the plugin opens the device nodes of all GPUs")
-    if strategies & _CDI:
+    if configuration.uses_cdi:
         yield HostDirectory(str(CDI_DIRECTORY), "the CDI specs of the GPUs", writable=True)
-    if strategies & _CDI or flags.DRIVER_ROOT.key in arguments:
-        root = str(_value(arguments, flags.DRIVER_ROOT))
-        place = str(_value(arguments, flags.CONTAINER_DRIVER_ROOT))
-        yield HostDirectory(root, "the driver's installation", container_path=place)
-    if mps := str(_value(arguments, flags.MPS_ROOT)):
+    root = configuration.roots.host
+    if configuration.uses_cdi or is_driver_root_given or root != flags.DRIVER_ROOT.default:
+        yield HostDirectory(root, "the driver's installation", container_path=configuration.roots.container)
+    if mps := configuration.mps_root:
         yield HostDirectory(mps, "the sockets of the MPS daemons", writable=True, container_path="/mps")
         yield HostDirectory(f"{mps}/shm", "the memory of the MPS daemons", writable=True, container_path="/dev/shm")
-
-
-def _value(arguments: Layer, flag: ConfigFlag) -> FlagValue | None:
-    return arguments[flag.key].value if flag.key in arguments else flag.default
-
-
-def _texts(value: FlagValue | None) -> tuple[str, ...]:
-    return tuple(map(str, value)) if isinstance(value, tuple) else (str(value),)

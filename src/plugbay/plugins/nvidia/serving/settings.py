@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 
 from plugbay.errors import UsageError
@@ -55,6 +55,10 @@ class NodeSettings:
         """The directories in which the dynamic linker looks first."""
         return tuple(each for each in self.variables.get("LD_LIBRARY_PATH", "").split(":") if each)
 
+    def without_environment(self) -> NodeSettings:
+        """The same for another machine, which has an environment of its own."""
+        return replace(self, environment={}, variables={})
+
     @property
     def watched(self) -> tuple[Path, ...]:
         """The paths whose changes may change the configuration."""
@@ -86,6 +90,19 @@ def load_active(settings: NodeSettings, before: ActiveConfig | None, labels: Map
         return _load(settings, file)
 
     return switched(before, name, read)
+
+
+def possible_configurations(settings: NodeSettings) -> list[Configuration]:
+    """The configurations that a node may have with ``settings``: of all files, if a label chooses among them.
+
+    Raises:
+        OperatorError: a file cannot be read, or is broken.
+    """
+    files: list[Path | None] = [settings.config_file]
+    if (named := settings.named) is not None:
+        directory = Path(named.directory)
+        files = [directory / name for name in list_configs(directory)]
+    return [load_configuration(file, settings.arguments, settings.environment, has_nvml=True) for file in files]
 
 
 def _load(settings: NodeSettings, file: Path | None) -> Configuration:

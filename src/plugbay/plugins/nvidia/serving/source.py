@@ -106,10 +106,10 @@ class NvidiaSource:
 
     @property
     def needs(self) -> Sequence[Need]:
-        """The rights that it needs on a node with its flags; raises UsageError if no manifest can give them."""
+        """The rights that it needs on a node with its flags and files; raises OperatorError if one is broken."""
         from plugbay.plugins.nvidia.serving.needs import nvidia_needs  # imported here: only a manifest needs it
 
-        return nvidia_needs(self.settings.arguments)
+        return nvidia_needs(self.settings)
 
     @property
     def active(self) -> ActiveConfig | None:
