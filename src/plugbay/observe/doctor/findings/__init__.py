@@ -1,0 +1,1 @@
+"""The checks: pure functions from evidence to what they find, a module for each subject."""
