@@ -5,7 +5,7 @@ set -euo pipefail
 declare -A package_of=(
     [containerd]=containerd [runc]=runc [crun]=crun [busybox]=busybox-static [ip]=iproute2 [iptables-save]=iptables
     [/usr/lib/cni/bridge]=containernetworking-plugins [go]=golang-go
-    [kubectl]=kubernetes-client
+    [kubectl]=kubernetes-client [skopeo]=skopeo [docker-registry]=docker-registry
 )
 # Libraries of Go, as sources.
 declare -A library_of=(
