@@ -13,6 +13,7 @@ import yaml
 
 from plugbay import Capability, HostDirectory, Memory, Privileged, Variable
 from plugbay.model.selectors import parse_selector
+from plugbay.sdk.author.needs import NodeReader
 from plugbay.sdk.deploying.chart import chart
 from plugbay.sdk.deploying.chart_values import plain, values_of
 from plugbay.sdk.deploying.deployment import Deployment, Extra
@@ -28,6 +29,7 @@ NEEDS: Final = (
     Capability("SYS_ADMIN", "it mounts"),
     Variable("LOG", "yes: all", "the vendor's log"),
     Memory(300, "the library"),
+    NodeReader("labels choose its config"),
 )
 FILES: Final = {"plugins.yaml": "plugins: [{target: a.py}]\n", "a.py": "x = '{{ 1 }}'\n", "b.py": ' "y"\n\n'}
 
@@ -44,7 +46,12 @@ def made(*, name: str = "card-plugin", **fields: Any) -> Deployment:
 
 DEPLOYMENTS: Final = (
     made(),
-    made(name="2e3", needs=combined(("a.example/a", "b.example/b"), NEEDS), files=FILES),
+    made(
+        name="2e3",
+        needs=combined(("a.example/a", "b.example/b"), NEEDS),
+        files=FILES,
+        extras=frozenset({Extra.NETWORK_POLICY}),
+    ),
     made(
         needs=combined(("x.example/card",), [Privileged("it opens /dev/card0")]),
         image=f"plugbay@sha256:{'0' * 64}",

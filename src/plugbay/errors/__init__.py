@@ -33,6 +33,7 @@
     │   └── PluginLoadError
     ├── OperatorError               who runs the program: files, paths, rights, flags
     │   ├── UsageError
+    │   ├── NeedsRefused
     │   ├── PathTooLong
     │   ├── PathUnusable
     │   ├── RootInUse
@@ -183,6 +184,7 @@ from plugbay.errors.operator import (
     KubeletIsLive,
     LockHeld,
     NamespaceUnusable,
+    NeedsRefused,
     NetworkBusy,
     NetworkNotFound,
     NetworkPluginMissing,
@@ -297,6 +299,7 @@ __all__ = [
     "KubeletIsLive",
     "LockHeld",
     "NamespaceUnusable",
+    "NeedsRefused",
     "NetworkBusy",
     "NetworkNotFound",
     "NetworkPluginFailed",

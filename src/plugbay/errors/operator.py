@@ -16,6 +16,10 @@ class UsageError(OperatorError):
     """The command line asks for something that makes no sense; the text says which part."""
 
 
+class NeedsRefused(OperatorError):
+    """A Pod Security level does not admit what plugins need; the text has each rule with what it refuses."""
+
+
 class PathTooLong(OperatorError):
     def __init__(self, path: str, limit: int) -> None:
         super().__init__(path, limit)

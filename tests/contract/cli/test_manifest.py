@@ -118,6 +118,11 @@ async def test_a_directory_is_written_once_and_what_differs_in_it_is_kept(tmp_pa
         ((*DIRECTORY, "--namespace=Kube"), 2, "--namespace Kube: a namespace has 1 to 63 lower-case letters"),
         ((*DIRECTORY, "--with=grafana"), 2, "--with grafana: there is namespace, pod-monitor, dashboard"),
         ((*DIRECTORY, "--node-affinity=a in b"), 2, "'a in b' is not a label selector"),
+        (
+            (*DIRECTORY, "--pod-security=baseline"),
+            1,
+            "HostPath Volumes: the host's /etc/cards (example.com/card watches",
+        ),
         ((*DIRECTORY, "-o=helm"), 2, "-o helm wants --to DIR"),
         ((*DIRECTORY, "--to=x"), 2, "--to is for -o kustomize and -o helm"),
     ],

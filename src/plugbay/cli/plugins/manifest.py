@@ -24,7 +24,8 @@ from plugbay.model.selectors import Selector, parse_selector
 from plugbay.sdk.deploying.deployment import FILES, Deployment, Extra, default_name
 from plugbay.sdk.deploying.needs import needs_now
 from plugbay.sdk.deploying.noted_yaml import noted_yaml
-from plugbay.sdk.deploying.objects import manifest
+from plugbay.sdk.deploying.objects import check_pod_security, manifest
+from plugbay.sdk.deploying.pod_security import PodSecurity
 from plugbay.sdk.process.sources import Member
 
 _PRINTED: Final = "yaml"
@@ -89,6 +90,12 @@ def _add_options(parser: argparse._ActionsContainer) -> None:
         help=f"further objects: {', '.join(each.value for each in Extra)}",
     )
     parser.add_argument(
+        "--pod-security",
+        choices=[each.value for each in PodSecurity],
+        default=PodSecurity.PRIVILEGED.value,
+        help="refuse pods that a namespace of this Pod Security level would not admit (default: %(default)s)",
+    )
+    parser.add_argument(
         "-o",
         "--output",
         choices=(_PRINTED, "kustomize", "helm"),
@@ -105,6 +112,7 @@ def run(args: argparse.Namespace) -> int:
     configure_logs("error", sys.stderr)
     with contextlib.redirect_stdout(sys.stderr):  # an author's code may print
         deployment = deployment_of(args)
+    check_pod_security(deployment, PodSecurity(args.pod_security))
     files = _files(args.output, deployment)
     if files is None:
         show(noted_yaml(manifest(deployment)))

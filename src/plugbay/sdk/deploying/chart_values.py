@@ -100,7 +100,8 @@ def _plugin(deployment: Deployment) -> Iterable[tuple[str, object]]:
         "securityContext": rights.security(needs),
     }
     yield from ((key, value) for key, value in own.items() if plain(value) != plain(DEFAULTS[key]))
-    optional = {
+    optional: dict[str, object] = {
+        "readsNodes": Noted(True, reads) if (reads := rights.reads_nodes(needs)) else False,
         "nodeSelector": dict(sorted(deployment.node_selector.items())),
         "affinity": node_affinity(deployment.affinity) if deployment.affinity else {},
         "runtimeClassName": deployment.runtime_class,

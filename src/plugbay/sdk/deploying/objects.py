@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
+from plugbay.errors import NeedsRefused
 from plugbay.model.selectors import Operator, Requirement, Selector
 from plugbay.sdk.deploying import companions, rights
 from plugbay.sdk.deploying.daemonset import Fields, Parts, daemon_set, files_volume
 from plugbay.sdk.deploying.dashboard import FILE, LABEL, dashboard
 from plugbay.sdk.deploying.deployment import Deployment, Extra
 from plugbay.sdk.deploying.noted_yaml import Noted
+from plugbay.sdk.deploying.pod_security import PodSecurity, level_of, violations
 
 PYTHON: Final = ".py"
 CODE: Final = "checksum/code"
@@ -30,14 +32,19 @@ _OPERATORS: Final = {
 def manifest(deployment: Deployment) -> list[Fields]:
     """The objects to apply, in this order; the same for the same deployment."""
     name, namespace, extras = deployment.name, deployment.namespace, deployment.extras
+    pods_level = level_of(_pod(_daemon_set(deployment)))
+    reads = rights.reads_nodes(deployment.needs)
     objects: list[Fields] = []
     if Extra.NAMESPACE in extras:
-        objects.append(companions.namespace(namespace, "privileged"))
+        objects.append(companions.namespace(namespace, pods_level.value))
+    if reads:
+        objects += companions.node_reader(name, namespace, f"{namespace}-{name}-nodes", reads)
     if deployment.files:
         objects.append(companions.config_map(name, namespace, dict(sorted(deployment.files.items()))))
-    objects.append(daemon_set(_parts(deployment)))
+    objects.append(_daemon_set(deployment, level=pods_level))
     if Extra.NETWORK_POLICY in extras:
-        objects.append(companions.network_policy(name, namespace, None))
+        outgoing = companions.to_api_server() if reads else None
+        objects.append(companions.network_policy(name, namespace, outgoing))
     if Extra.POD_MONITOR in extras:
         objects.append(companions.pod_monitor(name, namespace))
     if Extra.DASHBOARD in extras:
@@ -45,31 +52,52 @@ def manifest(deployment: Deployment) -> list[Fields]:
     return objects
 
 
-def _parts(deployment: Deployment) -> Parts:
+def check_pod_security(deployment: Deployment, level: PodSecurity) -> None:
+    """Check that a namespace of this level admits the pods.
+
+    Raises:
+        NeedsRefused: it does not; the error names each rule, and the reason for what it refuses.
+    """
+    if refused := violations(_pod(_daemon_set(deployment)), level):
+        problems = "; ".join(map(str, refused))
+        raise NeedsRefused(f"Pod Security level {level.value} refuses what the plugins need: {problems}")
+
+
+def _daemon_set(deployment: Deployment, *, level: PodSecurity | None = None) -> Fields:
     needs = deployment.needs
     annotations = {CODE: Noted(digest, CODE_NOTE)} if (digest := code_digest(deployment.files)) else None
-    return Parts(
+    about = f"Serves {', '.join(needs.served)}."
+    if level is not None:
+        about = f"{about} Its namespace has to admit Pod Security level {level.value}."
+    reads = bool(needs.node_reader)
+    measured = f"It has {needs.memory_mib} MiB in use while it serves a few devices."
+    parts = Parts(
         name=deployment.name,
         namespace=deployment.namespace,
-        about=f"Serves {', '.join(needs.served)}.",
+        about=about,
         image=deployment.image,
         targets=deployment.targets,
         annotations=annotations,
         env=rights.env(needs) or None,
-        resources=Noted(
-            rights.resources(needs), f"It has {needs.memory_mib} MiB in use while it serves a few devices."
-        ),
+        resources=Noted(rights.resources(needs), measured),
         security=rights.security(needs),
         mounts=rights.mounts(needs),
         volumes=rights.volumes(needs),
         files=files_volume(deployment.name) if deployment.files else None,
-        automount=Noted(False, NO_TOKEN),
+        service_account=deployment.name if reads else None,
+        automount=Noted(reads, rights.reads_nodes(needs) or NO_TOKEN),
         priority_class=deployment.priority_class or None,
         tolerations=[dict(each) for each in deployment.tolerations] or None,
         node_selector=dict(sorted(deployment.node_selector.items())) or None,
         affinity=node_affinity(deployment.affinity) if deployment.affinity else None,
         runtime_class=deployment.runtime_class or None,
     )
+    return daemon_set(parts)
+
+
+def _pod(of_nodes: Any) -> Fields:
+    pod: Fields = of_nodes["spec"]["template"]["spec"]
+    return pod
 
 
 def code_digest(files: Mapping[str, str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from plugbay.model.dns import MAX_LABEL
@@ -16,6 +16,8 @@ Fields = dict[str, object]
 SOCKETS: Final = HostDirectory(
     f"{KUBELET_ROOT}/device-plugins", "the kubelet's socket, and the plugin's own beside it", writable=True
 )
+NODE_NAME: Final = "NODE_NAME"
+"""The variable with the name of the node."""
 _STEP_MIB: Final = 16
 _GAINS_ALL: Final = "SYS_ADMIN"
 """A container with this capability can escalate its privileges in any case, as a privileged one can."""
@@ -25,9 +27,11 @@ _TAKEN: Final = ("files",)
 
 def env(needs: PluginNeeds) -> list[object]:
     """The variables of the container."""
-    values: list[object] = [
-        Noted({"name": each.name, "value": each.value}, sentence(each.reason)) for each in needs.variables
-    ]
+    values: list[object] = []
+    if needs.node_name:
+        node = {"name": NODE_NAME, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+        values.append(Noted(node, _all(needs.node_name)))
+    values += [Noted({"name": each.name, "value": each.value}, sentence(each.reason)) for each in needs.variables]
     return values
 
 
@@ -44,7 +48,7 @@ def security(needs: PluginNeeds) -> Fields:
         "runAsUser": Noted(0, "The kubelet's directory of sockets is open to root only."),
     }
     if needs.privileged:
-        return {"privileged": Noted(True, sentence("; ".join(needs.privileged))), **own}
+        return {"privileged": Noted(True, _all(needs.privileged)), **own}
     capabilities: Fields = {"drop": ["ALL"]}
     if needs.capabilities:
         capabilities["add"] = [Noted(each.name, sentence(each.reason)) for each in needs.capabilities]
@@ -62,6 +66,15 @@ def mounts(needs: PluginNeeds) -> list[object]:
 def volumes(needs: PluginNeeds) -> list[object]:
     """The volumes of `mounts`, in the same order."""
     return [_volume(each, name) for each, name in _named(needs)]
+
+
+def reads_nodes(needs: PluginNeeds) -> str:
+    """The reasons for which nodes are read; empty if they are not."""
+    return _all(needs.node_reader) if needs.node_reader else ""
+
+
+def _all(reasons: Iterable[str]) -> str:
+    return sentence("; ".join(dict.fromkeys(reasons)))
 
 
 def sentence(reason: str) -> str:

@@ -11,6 +11,7 @@ import yaml
 
 from plugbay.errors import UsageError
 from plugbay.model.selectors import parse_selector
+from plugbay.sdk.author.needs import NodeName, NodeReader
 from plugbay.sdk.deploying.chart import chart
 from plugbay.sdk.deploying.chart_values import default_values, plain, values_of
 from plugbay.sdk.deploying.dashboard import PANELS, dashboard
@@ -40,6 +41,30 @@ def test_extras_are_there_when_asked_for() -> None:
     [port] = container["ports"]
     assert policy["ingress"] == [{"ports": [{"protocol": "TCP", "port": port["containerPort"]}]}]
     assert [each["port"] for each in monitor["podMetricsEndpoints"]] == [port["name"]]
+
+
+def test_right_to_read_nodes_is_there_when_needed() -> None:
+    made = deployment(NodeReader("labels choose its config"), extras=frozenset({Extra.NETWORK_POLICY}))
+    found = {each["kind"]: each for each in objects(made)}
+    assert list(found) == ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "DaemonSet", "NetworkPolicy"]
+    account, role, bound = found["ServiceAccount"], found["ClusterRole"], found["ClusterRoleBinding"]
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "watch"]}]
+    assert bound["roleRef"]["name"] == role["metadata"]["name"] == "kube-system-card-plugin-nodes"
+    [subject] = bound["subjects"]
+    assert (subject["name"], subject["namespace"]) == (account["metadata"]["name"], account["metadata"]["namespace"])
+    pod = found["DaemonSet"]["spec"]["template"]["spec"]
+    assert (pod["serviceAccountName"], pod["automountServiceAccountToken"]) == ("card-plugin", True)
+    assert pod["containers"][0]["env"] == [
+        {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+    ]
+    assert [port["port"] for port in found["NetworkPolicy"]["spec"]["egress"][0]["ports"]] == [443, 6443]
+
+
+def test_name_of_the_node_needs_no_right() -> None:
+    [daemon_set] = objects(deployment(NodeName("its name chooses its config")))
+    pod = daemon_set["spec"]["template"]["spec"]
+    assert (pod["automountServiceAccountToken"], "serviceAccountName" in pod) == (False, False)
+    assert [each["name"] for each in pod["containers"][0]["env"]] == ["NODE_NAME"]
 
 
 def test_affinity_to_nodes_with_one_of_some_labels() -> None:
