@@ -28,7 +28,7 @@ from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.model.releases import Operation, OperationKind
 from plugbay.wire.device_list import ChangedDevices, NewList
 from plugbay.wire.plugin_client import PluginClient
-from plugbay.wire.plugin_server import LISTS_ONLY_READ, PROMISE, STORE
+from plugbay.wire.plugin_server import KEEPS_PLUGINS_APART, LISTS_ONLY_READ, PROMISE, STORE
 from plugbay.wire.plugin_transport import PluginTransport
 
 logger = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ class Endpoint:
     def _what_we_are(self) -> Mapping[str, str]:
         """Metadata by which a plugin sees that we are not a kubelet, and what we promise."""
         promise = PROMISE if self._will_call else {}
-        return {**promise, **({STORE: self._store} if self._store else {}), **LISTS_ONLY_READ}
+        return {**promise, **({STORE: self._store} if self._store else {}), **LISTS_ONLY_READ, **KEEPS_PLUGINS_APART}
 
     @property
     def _will_call(self) -> bool:

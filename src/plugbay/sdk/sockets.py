@@ -88,15 +88,18 @@ def new_socket_path(directory: Path, resource: ResourceName) -> Path:
 
 def remove_leftovers(directory: Path, resource: ResourceName) -> None:
     """Remove sockets of earlier incarnations at which no process listens; a process that hangs still listens."""
-    for name in _names(directory):
-        if (found := _NAME.fullmatch(name)) is None or not _is_of(resource, found["stem"]):
-            continue
-        path = directory / name
+    for path in sockets_of(directory, resource):
         try:
             if path.is_socket() and not _is_listening(path):
                 path.unlink(missing_ok=True)
         except OSError as error:
             logger.warning("%s: cannot remove the leftover %s: %s", resource, path, error.strerror)
+
+
+def sockets_of(directory: Path, resource: ResourceName) -> list[Path]:
+    """The sockets of all processes that serve or served ``resource``, by their names."""
+    found = ((name, _NAME.fullmatch(name)) for name in _names(directory))
+    return [directory / name for name, match in found if match is not None and _is_of(resource, match["stem"])]
 
 
 def _names(directory: Path) -> list[str]:

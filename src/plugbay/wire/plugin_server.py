@@ -27,6 +27,10 @@ LISTS_ONLY_READ: Final[Mapping[str, str]] = {"pod-resources-list-only-reads": "t
 """Metadata by which a manager says in ListAndWatch that its PodResources, unlike a kubelet's, changes nothing when it
 lists pods (spec 4.9.2)."""
 
+KEEPS_PLUGINS_APART: Final[Mapping[str, str]] = {"device-plugins-kept-apart": "true"}
+"""Metadata by which a manager says in ListAndWatch that of several plugins for one resource only that counts which
+registered last, and that an older one takes over when it ends; a kubelet up to 1.36 mixes them up (spec 2.5)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Caller:
@@ -36,11 +40,13 @@ class Caller:
         will_call: whether it promises to call PostStopContainer and Deallocate (`PROMISE`).
         store: names the store that it has its assignments from; empty if it does not say (`STORE`).
         lists_only_read: whether it may be asked for its pods at any time (`LISTS_ONLY_READ`).
+        keeps_plugins_apart: whether an older plugin of a resource does no harm (`KEEPS_PLUGINS_APART`).
     """
 
     will_call: bool = False
     store: str = ""
     lists_only_read: bool = False
+    keeps_plugins_apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +92,9 @@ def device_plugin_handler(servicer: DevicePluginServicer, heed: Callable[[Caller
     def tell(metadata: Metadata) -> None:
         if heed is not None:
             store = str(metadata.get(STORE, ""))
-            heed(Caller(PROMISE.items() <= metadata.items(), store, LISTS_ONLY_READ.items() <= metadata.items()))
+            said = metadata.items()
+            promises = (each.items() <= said for each in (LISTS_ONLY_READ, KEEPS_PLUGINS_APART))
+            heed(Caller(PROMISE.items() <= said, store, *promises))
 
     async def get_options(_: pb.Empty) -> pb.DevicePluginOptions:
         return options_to_pb(await servicer.options())

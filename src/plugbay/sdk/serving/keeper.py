@@ -18,6 +18,7 @@ from typing import Final
 from plugbay.kernel.heaps import give_back
 from plugbay.ops.backoff import RETRIES, Backoff
 from plugbay.ops.tasks import first
+from plugbay.sdk.serving.handover import Handover
 from plugbay.sdk.serving.life import PluginLife
 from plugbay.sdk.serving.registration import Registrar
 from plugbay.sdk.serving.routes import RegistrationRoute
@@ -41,6 +42,7 @@ class Keeper:
     """Keeps one plugin registered, from socket to socket.
 
     Args:
+        handover: tells of a younger process that serves the resource.
         kubelet: the socket at which we call the kubelet, if ``route`` says so.
         stopping: is set when everything is to end.
     """
@@ -50,6 +52,7 @@ class Keeper:
         life: PluginLife,
         service: PluginService,
         registrar: Registrar,
+        handover: Handover,
         *,
         kubelet: Path,
         route: RegistrationRoute,
@@ -58,6 +61,8 @@ class Keeper:
         self._life = life
         self._service = service
         self._registrar = registrar
+        self._handover = handover
+        handover.changed = self.wake
         self._socket = kubelet
         self._route = route
         self._stopping = stopping
@@ -90,6 +95,7 @@ class Keeper:
         self._kubelet = None
         self._due = 0.0
         self._early_answer = None
+        self._handover.stands_by.clear()
 
     async def keep(self, sockets: Sequence[Path], changes: PathChanges) -> LifeEvent:
         """Stay registered until there have to be new sockets or we are to stop; returns which.
@@ -115,6 +121,7 @@ class Keeper:
                 self._meet(kubelet)
             if kubelet is None and self._route.calls:
                 self._registrar.absent()
+            await self._heed_younger()
             if self._wants_new_socket():
                 return LifeEvent.RENEWAL
             delay_s = await self._advance(sockets, changes)
@@ -137,6 +144,24 @@ class Keeper:
 
     def _wants_new_socket(self) -> bool:
         return self._route.is_found and self._life.state is State.FORGOTTEN and self._delay_s() <= 0
+
+    async def _heed_younger(self) -> None:
+        """Stand by while a younger process serves the resource, and take it back when that one has ended."""
+        stands_by = self._life.state is State.STANDING_BY
+        if self._handover.is_asked and not stands_by:
+            self._life.move(LifeEvent.TAKEN_OVER)
+            logger.warning(
+                "%s: a younger process serves it now; this one stands by, and registers again should that one end",
+                self._life.resource,
+            )
+            await self._service.stand_by(DRAIN_S)
+            self._handover.stands_by.set()
+        elif stands_by and not self._handover.is_asked:
+            self._handover.stands_by.clear()
+            self._service.accept_streams()
+            logger.info("%s: the younger process has ended; this one serves it again", self._life.resource)
+            self._life.move(LifeEvent.LEFT_READING if self._service.open_streams else LifeEvent.LEFT_ALONE)
+            self._due = 0.0
 
     # --- what is due ------------------------------------------------------------------------------------------------
 
@@ -172,7 +197,7 @@ class Keeper:
         await self._service.end_streams(DRAIN_S)
         lost_before = self._lost_streams
         async with asyncio.TaskGroup() as tasks:
-            registering = tasks.create_task(self._registrar.register(sockets[0].name))
+            registering = tasks.create_task(self._register_in_turn(sockets[0].name))
             others = (
                 tasks.create_task(self._until_outdated(sockets, changes)),
                 tasks.create_task(self._stopping.wait()),
@@ -189,6 +214,12 @@ class Keeper:
             self._put_off()
         if self._times_asked > asked_before:  # the call that has just ended was on its way already
             self.ask_anew()
+
+    async def _register_in_turn(self, endpoint: str) -> bool:
+        await self._handover.settled.wait()
+        if self._handover.is_asked:
+            return False
+        return await self._registrar.register(endpoint)
 
     async def _until_outdated(self, sockets: Sequence[Path], changes: PathChanges) -> None:
         """Return when an attempt to register makes no sense any more: a kubelet dials a vanished socket for 10 s."""

@@ -10,6 +10,8 @@ from typing import Final
 from plugbay.errors import RegistrationRefused, RpcCode, RpcFailed
 from plugbay.model.devices import PluginOptions
 from plugbay.model.ids import ResourceName
+from plugbay.ops.tasks import first
+from plugbay.sdk.serving.handover import Handover
 from plugbay.sdk.serving.life import PluginLife
 from plugbay.wire.plugin_versions import API_VERSIONS
 from plugbay.wire.pluginregistration import DEVICE_PLUGIN, PluginInfo, RegistrationStatus
@@ -19,6 +21,9 @@ logger = logging.getLogger(__name__)
 
 REGISTER_TIMEOUT_S: Final = 15.0
 """A kubelet dials back for at most 10 s inside the call."""
+
+_SETTLING_S: Final = 0.7
+"""A watcher waits for one second."""
 
 _REFUSED: Final = RpcCode.UNKNOWN
 """The code that Go's gRPC gives to an error of a handler."""
@@ -96,19 +101,32 @@ class FoundRegistration:
     """Answers a plugin watcher, for one incarnation.
 
     Args:
+        handover: tells whether this process is to be registered.
         asked: is called for each attempt of the watcher.
         answered: is called with the outcome of the attempt.
     """
 
     def __init__(
-        self, resource: ResourceName, asked: Callable[[], None], answered: Callable[[RegistrationStatus], None]
+        self,
+        resource: ResourceName,
+        handover: Handover,
+        asked: Callable[[], None],
+        answered: Callable[[RegistrationStatus], None],
     ) -> None:
         self._resource = resource
+        self._handover = handover
         self._asked = asked
         self._answered = answered
 
     async def info(self) -> PluginInfo:
-        """Name no endpoint: the kubelet then takes the socket it found, by a path that is right where it runs."""
+        """Name no endpoint: the kubelet then takes the socket it found, by a path that is right where it runs.
+
+        Raises:
+            RpcFailed: a younger process is to be registered; the watcher asks again later.
+        """
+        await first(self._handover.settled.wait(), timeout_s=_SETTLING_S)
+        if self._handover.is_asked:
+            raise RpcFailed(RpcCode.UNAVAILABLE, f"a younger process serves {self._resource}")
         self._asked()
         return PluginInfo(DEVICE_PLUGIN, self._resource, versions=API_VERSIONS)
 

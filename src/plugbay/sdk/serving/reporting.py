@@ -14,6 +14,7 @@ _EXPLAINED: Final = {
     State.SERVING: "no kubelet has accepted its registration yet",
     State.REGISTERED: "the kubelet has not asked for the list of devices yet",
     State.STREAMING: "a kubelet reads the list",
+    State.STANDING_BY: "a younger process serves it; this one registers again when that one has ended",
     State.DRAINING: "it ends",
     State.TEARING_DOWN: "it ends",
     State.STOPPED: "it has ended, or failed and is started again",
@@ -40,8 +41,8 @@ class ServingReport:
 
     @property
     def is_ready(self) -> bool:
-        """Registered, and a kubelet reads the list."""
-        return self.state is State.STREAMING
+        """Registered, and a kubelet reads the list; or a younger process sees to that, and this one is there for it."""
+        return self.state in (State.STREAMING, State.STANDING_BY)
 
     @property
     def reason(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +39,7 @@ from plugbay.sdk.discovery.history import DeviceHistory, Looks
 from plugbay.sdk.discovery.listing import Listing
 from plugbay.sdk.release.evidence.pod_lists import Shared
 from plugbay.sdk.serving.counting import CountedService
+from plugbay.sdk.serving.handover import Handover
 from plugbay.sdk.serving.keeper import DRAIN_S, Keeper
 from plugbay.sdk.serving.life import PluginLife
 from plugbay.sdk.serving.preparation import set_up, tear_down
@@ -47,9 +48,10 @@ from plugbay.sdk.serving.reporting import ServingReport
 from plugbay.sdk.serving.routes import RegistrationRoute
 from plugbay.sdk.serving.service import PluginService
 from plugbay.sdk.serving.states import LifeEvent, State, shown
-from plugbay.sdk.sockets import check_directory, is_directory, new_socket_path, remove_leftovers
+from plugbay.sdk.sockets import check_directory, is_directory, new_socket_path, remove_leftovers, sockets_of
 from plugbay.sdk.watching import Watches
 from plugbay.wire.grpc.server import serve_grpc
+from plugbay.wire.handover import handover_handler
 from plugbay.wire.plugin_server import Caller
 from plugbay.wire.plugin_versions import device_plugin_handlers
 from plugbay.wire.pluginregistration import plugin_registration_handler
@@ -108,10 +110,12 @@ class PluginServer:
         self.counted = CountedService(self._service)
         self._discovery = Discovery(plugin, self._listing, self._cdi)
         self._monitors = _monitors_of(plugin, self._listing)
+        self._handover = Handover(self.resource)
         self._keeper = Keeper(
             self._life,
             self._service,
             Registrar(paths.registration_socket, self._life, options_of(plugin, source), self._refused),
+            self._handover,
             kubelet=paths.registration_socket,
             route=route,
             stopping=self.stopping,
@@ -292,19 +296,30 @@ class PluginServer:
             self._service.accept_streams()
             self._keeper.begin()
             for socket in sockets:
-                handlers = device_plugin_handlers(self.counted, self._heed)
+                handlers = (
+                    *device_plugin_handlers(self.counted, self._heed),
+                    handover_handler(self._handover.stand_by),
+                )
                 if socket.parent == self.paths.plugins_registry:
-                    found = FoundRegistration(self.resource, self._keeper.asked, self._keeper.answered)
+                    found = FoundRegistration(self.resource, self._handover, self._keeper.asked, self._keeper.answered)
                     handlers += (plugin_registration_handler(found),)
                 await up.enter_async_context(serve_grpc(socket, handlers, grace_s=DRAIN_S))
+            # Not before: of two processes that begin together, one has to find the other.
+            await up.enter_async_context(self._handover.looking(lambda: self._others(sockets)))
             # Not before: where files are only looked at now and then, one made and gone in between was never there.
             changes = up.enter_context(watches.watch([*sockets, *[self.paths.registration_socket] * self.route.calls]))
             self._backoff.reset()
             self._last_problem = ""
             # Before the servers stop: the kubelet learns by the end of the stream.
             up.push_async_callback(self._service.drain, DRAIN_S)
+            up.callback(self._handover.let_go)
             if await self._keeper.keep(sockets, changes) is LifeEvent.SOCKET_LOST:
                 logger.info("%s: our socket vanished; making a new one", self.resource)
+
+    def _others(self, own: Sequence[Path]) -> list[Path]:
+        """The sockets of other processes that serve the resource, whichever way they register."""
+        directories = (self.paths.device_plugins, self.paths.plugins_registry)
+        return [path for each in directories for path in sockets_of(each, self.resource) if path not in own]
 
 
 def _monitors_of(plugin: DevicePlugin, listing: Listing) -> tuple[HealthMonitor, ...]:

@@ -97,6 +97,9 @@ class PluginService:
         self._idle = asyncio.Event()
         self._idle.set()
         self._is_draining = False
+        self._allocating = 0
+        self._allocated = asyncio.Event()
+        self._allocated.set()
 
     @property
     def open_streams(self) -> int:
@@ -130,13 +133,25 @@ class PluginService:
         return len(self._streams)
 
     def accept_streams(self) -> None:
-        """Let streams stay open from now on, until `drain`."""
+        """Let streams stay open from now on, until `drain` or `stand_by`."""
         self._is_draining = False
 
     async def drain(self, timeout_s: float) -> None:
         """End open streams as `end_streams` does; a stream that opens from now on ends at once."""
         self._is_draining = True
         await self.end_streams(timeout_s)
+
+    async def stand_by(self, timeout_s: float) -> None:
+        """End open streams as `drain` does, unless the kubelet keeps plugins of one resource apart.
+
+        Calls of Allocate finish first: a kubelet hangs up when the stream ends, and would reject their pods.
+        """
+        if self._caller.keeps_plugins_apart:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._allocated.wait()
+        await self.drain(timeout_s)
 
     async def end_streams(self, timeout_s: float) -> None:
         """End every stream the normal way, for which a kubelet takes the plugin for gone, and wait until it is done.
@@ -182,8 +197,15 @@ class PluginService:
                 self._streams_changed()
 
     async def allocate(self, devices: Sequence[DeviceId]) -> ContainerEdits:
-        with contextlib.nullcontext() if self.quiet is None else self.quiet.allocating():
-            return await self._allocate(devices)
+        self._allocating += 1
+        self._allocated.clear()
+        try:
+            with contextlib.nullcontext() if self.quiet is None else self.quiet.allocating():
+                return await self._allocate(devices)
+        finally:
+            self._allocating -= 1
+            if not self._allocating:
+                self._allocated.set()
 
     async def _allocate(self, devices: Sequence[DeviceId]) -> ContainerEdits:
         if isinstance(self._plugin, AnswersByIds):

@@ -23,6 +23,8 @@ class State(Enum):
     """The kubelet knows of the socket and has not asked for the list yet."""
     STREAMING = "streaming"
     """The kubelet reads the list: ready."""
+    STANDING_BY = "standing by"
+    """A younger process serves the resource; this one registers again when that one has ended."""
     DRAINING = "draining"
     """The plugin takes no new calls; calls under way finish."""
     TEARING_DOWN = "tearing down"
@@ -48,6 +50,12 @@ class LifeEvent(Enum):
     """The operator wants a new registration, whatever the kubelet thinks."""
     STREAM_MISSING = "stream missing"
     """The kubelet accepted the registration and never asked for the list."""
+    TAKEN_OVER = "taken over"
+    """A younger process that serves the resource wants to be registered in place of this one."""
+    LEFT_ALONE = "left alone"
+    """The younger process has ended."""
+    LEFT_READING = "left alone and reading"
+    """The younger process has ended, and the kubelet reads our list as before."""
     SOCKET_LOST = "socket lost"
     """Our socket vanished: a new incarnation begins."""
     RENEWAL = "renewal"
@@ -81,6 +89,7 @@ TRANSITIONS: Final[Mapping[State, Mapping[LifeEvent, State]]] = {
         LifeEvent.STREAM_LOST: State.SERVING,
         LifeEvent.REGISTRATION_LOST: State.SERVING,
         LifeEvent.ASKED_ANEW: State.FORGOTTEN,
+        LifeEvent.TAKEN_OVER: State.STANDING_BY,
         LifeEvent.SOCKET_LOST: State.STARTING,
         LifeEvent.STOP_REQUESTED: State.DRAINING,
     },
@@ -92,6 +101,7 @@ TRANSITIONS: Final[Mapping[State, Mapping[LifeEvent, State]]] = {
         LifeEvent.STREAM_LOST: State.FORGOTTEN,
         LifeEvent.REGISTRATION_LOST: State.FORGOTTEN,
         LifeEvent.ASKED_ANEW: State.FORGOTTEN,
+        LifeEvent.TAKEN_OVER: State.STANDING_BY,
         LifeEvent.SOCKET_LOST: State.STARTING,
         LifeEvent.RENEWAL: State.STARTING,
         LifeEvent.STOP_REQUESTED: State.DRAINING,
@@ -104,6 +114,7 @@ TRANSITIONS: Final[Mapping[State, Mapping[LifeEvent, State]]] = {
         LifeEvent.STREAM_MISSING: State.FORGOTTEN,
         LifeEvent.REGISTRATION_LOST: State.SERVING,
         LifeEvent.ASKED_ANEW: State.FORGOTTEN,
+        LifeEvent.TAKEN_OVER: State.STANDING_BY,
         LifeEvent.SOCKET_LOST: State.STARTING,
         LifeEvent.STOP_REQUESTED: State.DRAINING,
     },
@@ -112,6 +123,17 @@ TRANSITIONS: Final[Mapping[State, Mapping[LifeEvent, State]]] = {
         LifeEvent.STREAM_LOST: State.FORGOTTEN,
         LifeEvent.REGISTRATION_LOST: State.SERVING,
         LifeEvent.ASKED_ANEW: State.FORGOTTEN,
+        LifeEvent.TAKEN_OVER: State.STANDING_BY,
+        LifeEvent.SOCKET_LOST: State.STARTING,
+        LifeEvent.STOP_REQUESTED: State.DRAINING,
+    },
+    State.STANDING_BY: {
+        LifeEvent.STREAM_OPENED: State.STANDING_BY,
+        LifeEvent.STREAM_LOST: State.STANDING_BY,
+        LifeEvent.REGISTRATION_LOST: State.STANDING_BY,
+        LifeEvent.ASKED_ANEW: State.STANDING_BY,
+        LifeEvent.LEFT_ALONE: State.FORGOTTEN,
+        LifeEvent.LEFT_READING: State.STREAMING,
         LifeEvent.SOCKET_LOST: State.STARTING,
         LifeEvent.STOP_REQUESTED: State.DRAINING,
     },

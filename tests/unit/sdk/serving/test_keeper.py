@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from plugbay.model.ids import ResourceName
+from plugbay.sdk.serving.handover import Handover
 from plugbay.sdk.serving.keeper import STEADY_S, STREAM_PATIENCE_S, Keeper
 from plugbay.sdk.serving.life import PluginLife
 from plugbay.sdk.serving.routes import RegistrationRoute
@@ -50,6 +51,7 @@ class Plugin:
             self.life,
             self,  # type: ignore[arg-type]  # both stand-ins are this one
             self,  # type: ignore[arg-type]
+            Handover(self.life.resource),
             kubelet=self.kubelet,
             route=route,
             stopping=self.stopping,

@@ -19,7 +19,7 @@ def test_every_state_but_the_last_can_be_reached_and_left() -> None:
 
 
 def test_stop_is_possible_wherever_something_runs() -> None:
-    for state in (State.STARTING, *KEPT):
+    for state in (State.STARTING, State.STANDING_BY, *KEPT):
         assert TRANSITIONS[state][LifeEvent.STOP_REQUESTED] is State.DRAINING
 
 
@@ -40,6 +40,7 @@ def test_ready_only_after_registration_and_stream() -> None:
         (State.SERVING, LifeEvent.REGISTERED_READING),
         (State.FORGOTTEN, LifeEvent.REGISTERED_READING),
         (State.REGISTERED, LifeEvent.STREAM_OPENED),
+        (State.STANDING_BY, LifeEvent.LEFT_READING),
     ]
 
 
@@ -48,7 +49,7 @@ def test_lost_stream_is_the_word_of_a_registration_that_was_dropped() -> None:
         (state, event)
         for state, events in TRANSITIONS.items()
         for event, to in events.items()
-        if to is State.FORGOTTEN and state is not to and event is not LifeEvent.ASKED_ANEW
+        if to is State.FORGOTTEN and state is not to and event not in (LifeEvent.ASKED_ANEW, LifeEvent.LEFT_ALONE)
     }
     assert dropped == {
         (State.STREAMING, LifeEvent.STREAM_LOST),
