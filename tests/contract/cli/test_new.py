@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -21,7 +20,7 @@ pytestmark = pytest.mark.timeout(PROGRAM_S + 60)
 PARTS = [(), ("--release",), ("--cdi",), ("--release", "--cdi")]
 with_no_part_or_all = pytest.mark.parametrize("parts", [PARTS[0], PARTS[-1]], ids=["plain", "all"])
 with_any_parts = pytest.mark.parametrize("parts", PARTS, ids=lambda parts: "".join(parts).strip("-") or "plain")
-DEVICE_PLUGINS, PODS = "/var/lib/kubelet/device-plugins", "/var/lib/kubelet/pods"
+DEVICE_PLUGINS = "/var/lib/kubelet/device-plugins"
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *LOADING)
 READ_ONLY: dict[str, object] = {"readOnly": True}
 
@@ -123,48 +122,43 @@ async def test_readme_begins_with_a_runtime_that_takes_its_devices(
 
 
 @with_any_parts
-async def test_manifest_is_a_daemon_set_that_reaches_what_it_needs(
+async def test_manifest_is_what_is_printed_for_the_plugin(
     plugbay: Plugbay, tmp_path: Path, parts: tuple[str, ...]
 ) -> None:
-    """And nothing else of its node."""
+    """And the pod reaches nothing of its node but what it needs."""
     await made(plugbay, tmp_path, *parts)
-    manifest: dict[str, Any] = yaml.safe_load((tmp_path / "daemonset.yaml").read_text())
-    assert (manifest["apiVersion"], manifest["kind"]) == ("apps/v1", "DaemonSet")
-    template = manifest["spec"]["template"]
-    assert manifest["spec"]["selector"]["matchLabels"] == template["metadata"]["labels"]
-    pod = template["spec"]
-    assert pod["tolerations"] == [{"operator": "Exists"}]
-    [container] = pod["containers"]
-    places = {each["name"]: each["hostPath"]["path"] for each in pod["volumes"]}
-    mounts = {each.pop("mountPath"): each for each in container["volumeMounts"]}
-    assert {path: places.pop(mount.pop("name")) for path, mount in mounts.items()} == {path: path for path in mounts}
-    assert places == {}
-    wanted: dict[str, dict[str, object]] = {DEVICE_PLUGINS: {}, "/dev": READ_ONLY}
+    text = (tmp_path / "daemonset.yaml").read_text()
+    config, daemon_set = yaml.safe_load_all(text)
+    assert sorted(config["data"]) == ["my_card_plugin.py", "plugins.yaml"]
+    assert {name: (tmp_path / name).read_text() for name in config["data"]} == config["data"]
+    [container] = daemon_set["spec"]["template"]["spec"]["containers"]
+    mounts = {each.pop("mountPath"): each for each in container["volumeMounts"] if each.pop("name")}
+    wanted: dict[str, dict[str, object]] = {DEVICE_PLUGINS: {}, "/dev": READ_ONLY, "/plugin": READ_ONLY}
     if "--release" in parts:
         wanted["/var/lib/kubelet/pod-resources"] = wanted["/sys/fs/cgroup"] = READ_ONLY
-        wanted[PODS] = {**READ_ONLY, "mountPropagation": "HostToContainer"}
     if "--cdi" in parts:
         wanted["/var/run/cdi"] = {}
-    assert mounts == wanted
-    [port] = container["ports"]
-    assert container["command"][-2:] == ["--metrics", f":{port['containerPort']}"]
-    assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": port["name"]}
-    assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": port["name"]}
+    assert {
+        path: {key: value for key, value in mount.items() if key != "name"} for path, mount in mounts.items()
+    } == wanted
+    image = f"--image={container['image']}"
+    told = ("-m", "plugbay", "manifest", "--config=plugins.yaml", "--name=my-card-plugin", image)
+    assert await output(sys.executable, *told, cwd=tmp_path) == (0, text)
 
 
 async def test_operators_are_told_the_same_mounts(plugbay: Plugbay, tmp_path: Path) -> None:
     await made(plugbay, tmp_path, "--release")
-    manifest: dict[str, Any] = yaml.safe_load((tmp_path / "daemonset.yaml").read_text())
+    _, manifest = yaml.safe_load_all((tmp_path / "daemonset.yaml").read_text())
     [container] = manifest["spec"]["template"]["spec"]["containers"]
     page = (Path(__file__).parents[3] / "docs" / "operator.md").read_text()
     told = yaml.safe_load("volumeMounts:" + page.partition("```yaml\nvolumeMounts:")[2].partition("```")[0])
-    of_node = [each for each in container["volumeMounts"] if each["name"] != "dev"]
+    of_node = [each for each in container["volumeMounts"] if each["name"] not in ("dev", "files")]
     assert told["volumeMounts"] == of_node
 
 
 async def test_command_of_the_manifest_is_one_that_we_take(plugbay: Plugbay, tmp_path: Path) -> None:
     await made(plugbay, tmp_path)
-    manifest: dict[str, Any] = yaml.safe_load((tmp_path / "daemonset.yaml").read_text())
+    _, manifest = yaml.safe_load_all((tmp_path / "daemonset.yaml").read_text())
     [container] = manifest["spec"]["template"]["spec"]["containers"]
     program, *argv = container["command"]
     assert program == "plugbay"

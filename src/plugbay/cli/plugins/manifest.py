@@ -21,7 +21,7 @@ from plugbay.cli.printing.output import show
 from plugbay.errors import UsageError
 from plugbay.model.dns import is_name, is_subdomain
 from plugbay.model.selectors import Selector, parse_selector
-from plugbay.sdk.deploying.deployment import FILES, Deployment, Extra, default_name
+from plugbay.sdk.deploying.deployment import FILES, NAMESPACE, Deployment, Extra, default_name
 from plugbay.sdk.deploying.needs import needs_now
 from plugbay.sdk.deploying.noted_yaml import noted_yaml
 from plugbay.sdk.deploying.objects import check_pod_security, manifest
@@ -64,7 +64,7 @@ def _add_options(parser: argparse._ActionsContainer) -> None:
     )
     parser.add_argument("--name", metavar="NAME", help="of the objects (default: after the resource)")
     parser.add_argument(
-        "--namespace", metavar="NAMESPACE", default="kube-system", help="of the objects (default: %(default)s)"
+        "--namespace", metavar="NAMESPACE", default=NAMESPACE, help="of the objects (default: %(default)s)"
     )
     parser.add_argument(
         "--node-selector",

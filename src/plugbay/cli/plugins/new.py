@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from importlib import resources
+from importlib.metadata import version
 from pathlib import Path
 from string import Template
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from plugbay.cdi.names import parse_kind
 from plugbay.cli.arguments.options import path_of
 from plugbay.cli.arguments.parser import CommandParser
+from plugbay.cli.arguments.targets.loading import plugins_of_all_nodes
+from plugbay.cli.plugins.manifest_files import CONFIG_NAME, FilesOfPod
 from plugbay.cli.plugins.writing import Existing, written
 from plugbay.cli.printing.output import show
 from plugbay.errors import InvalidCdiName, InvalidResourceName, UsageError
 from plugbay.model.ids import parse_resource_name
+from plugbay.sdk.deploying.deployment import FILES, NAMESPACE, Deployment
+from plugbay.sdk.deploying.needs import needs_now
+from plugbay.sdk.deploying.noted_yaml import noted_yaml
+from plugbay.sdk.deploying.objects import manifest
 
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 """A name that can stand in a module's name, a path and a label of Kubernetes."""
@@ -26,10 +35,11 @@ _FILES: Final = {
     "plugins.yaml": "plugins.yaml",
     "test_plugin.py": "test_{module}.py",
     "pytest.ini": "pytest.ini",
-    "daemonset.yaml": "daemonset.yaml",
     "README.md": "README.md",
 }
 """The name of each template's file."""
+_MANIFEST: Final = "daemonset.yaml"
+_REGISTRY: Final = "registry.example.com"
 _PARTS: Final = ("release", "cdi")
 """Parts of templates that an option asks for."""
 
@@ -68,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
     directory = args.directory or Path(args.name)
     parts = {part for part in _PARTS if getattr(args, part)}
     files = _files(args.name, resource, parts)
+    files[_MANIFEST] = _manifest_of(files, f"{args.name}-plugin")
     show(written({directory / name: text for name, text in files.items()}, existing=Existing.REFUSED))
     return 0
 
@@ -87,7 +98,6 @@ def _files(name: str, resource: str, parts: Collection[str]) -> dict[str, str]:
     module = f"{name.replace('-', '_')}_plugin"
     words = {
         "name": name,
-        "label": name,
         "module": module,
         "class_name": "".join(part.capitalize() for part in (*name.split("-"), "devices")),
         "variable": f"{name.replace('-', '_').upper()}_DEVICES",
@@ -100,6 +110,25 @@ def _files(name: str, resource: str, parts: Collection[str]) -> dict[str, str]:
         ).substitute(words)
         for template, file in _FILES.items()
     }
+
+
+def _manifest_of(files: Mapping[str, str], name: str) -> str:
+    """The text that `plugbay manifest` prints for the new plugin, beside which there is nothing yet."""
+    with TemporaryDirectory() as scratch:
+        for file, text in files.items():
+            (Path(scratch) / file).write_text(text, encoding="utf-8")
+        config, of_pod = Path(scratch) / CONFIG_NAME, FilesOfPod()
+        members = plugins_of_all_nodes(config, Path(FILES))
+        of_pod.add_config(config)
+        deployment = Deployment(
+            name=name,
+            namespace=NAMESPACE,
+            image=f"{_REGISTRY}/plugbay-plugins:{version('plugbay')}",
+            needs=asyncio.run(needs_now(members, of_pod.needs)),
+            targets=(f"--config={FILES}/{CONFIG_NAME}",),
+            files=of_pod.texts(),
+        )
+    return noted_yaml(manifest(deployment))
 
 
 def _with_parts(text: str, parts: Collection[str]) -> str:

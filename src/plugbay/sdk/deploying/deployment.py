@@ -20,6 +20,8 @@ from plugbay.values import dataclass
 FILES: Final = "/plugin"
 """The directory of the ConfigMap's files, in the container."""
 MAX_CONFIG_MAP: Final = 1024 * 1024
+NAMESPACE: Final = "kube-system"
+"""The namespace of deployments that are told none."""
 CRITICAL: Final = "system-node-critical"
 EVERYWHERE: Final[Sequence[Mapping[str, object]]] = ({"operator": "Exists"},)
 """Tolerations of everything."""
