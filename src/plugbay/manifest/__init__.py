@@ -6,9 +6,8 @@ The v1 field tables (``schema``), the walk that holds an object against them (``
 May live here: the reading, checking, comparing and writing of v1 pods. May not: files, and a node's work with a pod.
 """
 
-from plugbay.documents.texts import to_yaml
 from plugbay.manifest.load import load_pods, pod_from_v1
 from plugbay.manifest.report import ManifestWarning, Strictness, raise_problems
 from plugbay.manifest.v1 import pod_to_v1
 
-__all__ = ["ManifestWarning", "Strictness", "load_pods", "pod_from_v1", "pod_to_v1", "raise_problems", "to_yaml"]
+__all__ = ["ManifestWarning", "Strictness", "load_pods", "pod_from_v1", "pod_to_v1", "raise_problems"]

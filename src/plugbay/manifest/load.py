@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
-from plugbay.documents.texts import Document, read_documents
 from plugbay.errors import InvalidDocument, InvalidManifest
 from plugbay.manifest.checks import check_pod
 from plugbay.manifest.lifecycle_checks import check_lifecycles
@@ -23,6 +22,9 @@ from plugbay.model.field_path import FieldPath
 from plugbay.model.pods import Pod
 from plugbay.model.projections import ProjectionKind
 from plugbay.values import dataclass
+
+if TYPE_CHECKING:
+    from plugbay.documents.texts import Document
 
 API_VERSION: Final = "v1"
 KIND: Final = "Pod"
@@ -75,6 +77,9 @@ def pod_from_v1(v1: object, *, source: str = "", mode: Strictness = Strictness.S
 
 
 def _documents(text: str, *, source: str) -> Iterator[Document]:
+    # Imported here: PyYAML takes 9 ms and 1.5 MB, and most of a node's pods come as JSON objects.
+    from plugbay.documents.texts import read_documents
+
     try:
         yield from read_documents(text, source=source)
     except InvalidDocument as error:

@@ -9,8 +9,9 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from plugbay.documents.texts import to_yaml
 from plugbay.errors import InvalidManifest
-from plugbay.manifest import Strictness, load_pods, pod_from_v1, pod_to_v1, to_yaml
+from plugbay.manifest import Strictness, load_pods, pod_from_v1, pod_to_v1
 from plugbay.model.actions import ExecAction, SleepAction
 from plugbay.model.field_path import FieldPath
 from plugbay.model.ids import ContainerName, PodUid, ResourceName

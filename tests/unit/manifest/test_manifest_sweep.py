@@ -13,8 +13,9 @@ from typing import Any, Final
 
 import pytest
 
+from plugbay.documents.texts import to_yaml
 from plugbay.errors import InvalidManifest
-from plugbay.manifest import Strictness, load_pods, pod_from_v1, to_yaml
+from plugbay.manifest import Strictness, load_pods, pod_from_v1
 from plugbay.manifest.schema import POD
 from plugbay.manifest.shapes import (
     Amount,

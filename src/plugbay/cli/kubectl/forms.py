@@ -33,7 +33,7 @@ def object_text(value: Json, form: Form) -> str:
             return json.dumps(value, indent=4, sort_keys=True, ensure_ascii=False) + "\n"
         case Form.YAML:
             # Imported here: PyYAML costs as much as all the rest of a command.
-            from plugbay.manifest import to_yaml
+            from plugbay.documents.texts import to_yaml
 
             return to_yaml(_sorted(value))
         case Form.NAME:

@@ -10,7 +10,6 @@ import json
 
 from plugbay.documents import Json
 from plugbay.documents.sound_json import UnsoundJson, check_json
-from plugbay.documents.texts import RepeatedKeys, read_documents
 from plugbay.errors import InvalidDocument
 from plugbay.node.api.applying.elements import path_text
 from plugbay.node.api.applying.field_manager import FieldWriter, applied
@@ -103,14 +102,16 @@ def _message(conflicts: list[FieldConflict]) -> str:
 
 def _read(request: Request) -> object:
     """Keys that stand twice are refused only where the client asks for it."""
-    is_strict = request.query.get("fieldValidation") == "Strict"
-    repeated = RepeatedKeys.REFUSED if is_strict else RepeatedKeys.LAST_COUNTS
     try:
         text = request.body.decode()
         try:
-            # Most clients send JSON, which is read much faster as such.
+            # Most clients send JSON, which is read much faster as such, and without PyYAML.
             return json.loads(text, object_pairs_hook=_unrepeated, parse_constant=_refused)
         except ValueError:
+            from plugbay.documents.texts import RepeatedKeys, read_documents
+
+            is_strict = request.query.get("fieldValidation") == "Strict"
+            repeated = RepeatedKeys.REFUSED if is_strict else RepeatedKeys.LAST_COUNTS
             documents = list(read_documents(text, source="patch", repeated_keys=repeated))
     except (UnicodeDecodeError, InvalidDocument, RecursionError) as error:
         why = error.problem if isinstance(error, InvalidDocument) else "it is not UTF-8, or nested too deep"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from plugbay.node.api.pods import pod_of
-from plugbay.node.api.streams.forwarding import ForwardedPod, forward_over_spdy
 from plugbay.node.api.streams.spdy_upgrades import SPDY, asks_for, negotiated, upgrade_required
 from plugbay.ops.routing import HttpError, Request, UpgradedStream, UpgradeResponse
 from plugbay.pods.lifecycle import PodStage
 from plugbay.pods.store.table import PodTable
 from plugbay.runtimes.pod_ports import PodPorts
+
+if TYPE_CHECKING:
+    from plugbay.node.api.streams.forwarding import ForwardedPod
 
 _PROTOCOL: Final = "portforward.k8s.io"
 _TUNNEL: Final = f"{SPDY}+{_PROTOCOL}"
@@ -30,6 +32,9 @@ class PortRoutes:
         record = pod_of(self._pods, request)
         if record.stage not in _WITH_NETWORK:
             raise HttpError(400, "BadRequest", f"pod {record.pod.name} is not running, so that it has no ports")
+        # Imported here, as SPDY is: few nodes forward ports.
+        from plugbay.node.api.streams.forwarding import ForwardedPod
+
         pod = ForwardedPod(record.pod.name, record.pod.uid, partial(self._ports.connect, record.pod.uid))
         if asks_for(request, SPDY):
             _, header = negotiated(request, (_PROTOCOL,))
@@ -52,10 +57,13 @@ def _over_websocket(request: Request, pod: ForwardedPod) -> UpgradeResponse:
 
 
 async def _over_spdy(connection: UpgradedStream, pod: ForwardedPod) -> None:
+    from plugbay.node.api.streams.forwarding import forward_over_spdy
+
     await forward_over_spdy(connection, pod, connection)
 
 
 async def _through_tunnel(connection: UpgradedStream, pod: ForwardedPod) -> None:
+    from plugbay.node.api.streams.forwarding import forward_over_spdy
     from plugbay.node.api.streams.tunnels import TunnelledConnection
 
     tunnel = TunnelledConnection(connection)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from plugbay.documents.sound_json import UnsoundJson, check_json, repeated_fields
-from plugbay.documents.texts import read_documents
 from plugbay.errors import InvalidDocument
 from plugbay.ops.routing import HttpError, Request
 
@@ -57,6 +56,8 @@ def _of_protobuf(body: bytes) -> object:
 
 
 def _of_yaml(body: bytes) -> object:
+    from plugbay.documents.texts import read_documents  # PyYAML: most clients send JSON
+
     try:
         documents = [each.value for each in read_documents(body.decode(), source="")]
     except (InvalidDocument, UnicodeDecodeError) as error:
