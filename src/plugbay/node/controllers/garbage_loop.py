@@ -26,9 +26,8 @@ from plugbay.node.controllers.garbage import (
     collect,
 )
 from plugbay.node.controllers.listening import TableListener
-from plugbay.node.controllers.loop import RETRIES
 from plugbay.node.controllers.seen_pods import owner_references
-from plugbay.node.controllers.work import WorkQueue
+from plugbay.node.controllers.work import RETRIES, WorkQueue
 from plugbay.objects.metadata import is_deleting, is_gone
 from plugbay.objects.table import ObjectKey, ObjectTable
 from plugbay.objects.watch import Change

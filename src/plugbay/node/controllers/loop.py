@@ -38,11 +38,10 @@ from plugbay.node.controllers.kinds import DEPLOYMENTS, JOBS, REPLICA_SETS, Cont
 from plugbay.node.controllers.listening import TableListener
 from plugbay.node.controllers.pods import CONTROLLERS, STATUS, ControlledPods
 from plugbay.node.controllers.seen_pods import owner_references
-from plugbay.node.controllers.work import WorkQueue
+from plugbay.node.controllers.work import RETRIES, WorkQueue
 from plugbay.objects.metadata import succeeded
 from plugbay.objects.table import ObjectKey, ObjectTable
 from plugbay.objects.watch import Change
-from plugbay.ops.backoff import Delays
 from plugbay.ops.clock import Clock
 from plugbay.ops.routing import HttpError
 from plugbay.pods.events import EventType, ObjectRef
@@ -54,8 +53,6 @@ from plugbay.printers import v1
 
 logger = logging.getLogger(__name__)
 
-RETRIES: Final = Delays(1.0, 300.0)
-"""The waits before a step that failed is tried again."""
 _ROWS: Final = {each.plural: each for each in WORKLOADS}
 _FAILED_DAEMON: Final = "FailedDaemonPod"
 

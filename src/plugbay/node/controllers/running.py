@@ -61,7 +61,7 @@ async def _look_after(
     node: Node,
     clock: Clock,
 ) -> None:
-    await _until_wanted(objects, pods)
+    await until_wanted(objects, pods)
     # Imported here: most nodes have pods only, and the controllers find all that is there when they begin.
     from plugbay.node.controllers.loop import ControllerLoop, NodeConditions
     from plugbay.node.controllers.pods import ControlledPods
@@ -92,7 +92,7 @@ async def _look_after(
         await loop.run()
 
 
-async def _until_wanted(objects: ObjectTable, pods: PodTable) -> None:
+async def until_wanted(objects: ObjectTable, pods: PodTable) -> None:
     """Wait for an object that makes pods, or for a pod that such an object made."""
     is_wanted = asyncio.Event()
 

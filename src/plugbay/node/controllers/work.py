@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Hashable, Iterator
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
+from plugbay.ops.backoff import Delays
 from plugbay.ops.clock import Clock
 from plugbay.ops.tasks import first
 
 Key = TypeVar("Key", bound=Hashable)
+
+RETRIES: Final = Delays(1.0, 300.0)
+"""The waits before a step that failed is tried again."""
 
 
 class WorkQueue(Generic[Key]):

@@ -8,7 +8,6 @@ from typing import Final
 
 from plugbay.documents import Json
 from plugbay.node.api import parameters
-from plugbay.node.api.discovery.gnostic import gnostic_document
 from plugbay.node.api.discovery.lists import (
     group_object,
     groups_response,
@@ -16,8 +15,6 @@ from plugbay.node.api.discovery.lists import (
     version_object,
     versions_response,
 )
-from plugbay.node.api.discovery.openapi import openapi_document, openapi_index
-from plugbay.node.api.discovery.swagger import swagger_document
 from plugbay.node.api.parameters import check_parameters
 from plugbay.node.api.reading.compression import compressed
 from plugbay.node.api.resources import ResourceTable
@@ -57,7 +54,7 @@ class DiscoveryRoutes:
             ("/api/{version}", self._kinds),
             ("/apis/{group}", self._group),
             ("/apis/{group}/{version}", self._kinds),
-            ("/openapi/v3", lambda request: self._document(request, lambda: openapi_index(self._resources))),
+            ("/openapi/v3", self._index),
             ("/openapi/v3/api/{version}", self._fields),
             ("/openapi/v3/apis/{group}/{version}", self._fields),
         ):
@@ -87,7 +84,14 @@ class DiscoveryRoutes:
     def _kinds(self, request: Request) -> Response:
         return json_response(resource_list(self._resources, self._served(request)))
 
+    def _index(self, request: Request) -> Response:
+        from plugbay.node.api.discovery.openapi import openapi_index  # the documents' modules: few clients ask for any
+
+        return self._document(request, lambda: openapi_index(self._resources))
+
     def _fields(self, request: Request) -> Response:
+        from plugbay.node.api.discovery.openapi import openapi_document
+
         api_version = self._served(request)
         base = f"/apis/{api_version}" if "group" in request.params else f"/api/{api_version}"
         return self._document(request, lambda: openapi_document(self._resources, base))
@@ -109,6 +113,9 @@ class DiscoveryRoutes:
 
 def _swagger_response(resources: ResourceTable, form: str) -> Response:
     """This takes tenths of a second."""
+    from plugbay.node.api.discovery.gnostic import gnostic_document
+    from plugbay.node.api.discovery.swagger import swagger_document
+
     document = swagger_document(resources)
     return json_response(document) if form == JSON else Response(200, gnostic_document(document), form)
 
