@@ -21,9 +21,9 @@ import pytest
 from spdx_tools.spdx.parser.parse_anything import parse_file
 from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
-from plugbay.cli.main import plugbay_version
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.testing.fakes.kubelet import fake_kubelet
+from plugbay.version import VERSION
 from tests.e2e.containerd import Containerd
 
 pytestmark = [pytest.mark.e2e, pytest.mark.root]
@@ -107,7 +107,7 @@ def test_the_sbom_names_every_package(made: Made) -> None:
     assert validate_full_spdx_document(parse_file(str(beside))) == []
     named = {(each["name"], each["versionInfo"]) for each in json.loads(beside.read_bytes())["packages"]}
     locked = json.loads((made.out / f"{STEM}.lock.json").read_bytes())["packages"][native()]
-    assert named == {(each["name"], each["version"]) for each in locked} | {(STEM, plugbay_version())}
+    assert named == {(each["name"], each["version"]) for each in locked} | {(STEM, VERSION)}
     installed = {path.name.split("-")[0] for path in made.rootfs.glob("usr/lib/python3/dist-packages/*.dist-info")}
     assert {name.lower() for name in installed} <= {name.lower().replace("-", "_") for name, _ in named}
     recorded = {path.name for path in (made.rootfs / "var/lib/dpkg/status.d").iterdir()}

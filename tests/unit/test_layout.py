@@ -14,6 +14,8 @@ from typing import Final
 
 import pytest
 
+from plugbay.version import VERSION
+
 TESTS: Final = Path(__file__).parents[1]
 REPOSITORY: Final = TESTS.parent
 SOURCE: Final = REPOSITORY / "src/plugbay"
@@ -192,3 +194,8 @@ def _exists(name: str) -> bool:
     except (AttributeError, ImportError):
         return False
     return True
+
+
+def test_the_version_is_that_of_the_project() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert VERSION == project["version"]

@@ -13,6 +13,7 @@ from plugbay.cli.commands import COMMANDS, Command, Group
 from plugbay.cli.printing.outcome import outcome
 from plugbay.cli.printing.output import PROGRAM
 from plugbay.ops.late_modules import fill_late
+from plugbay.version import VERSION
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -73,15 +74,7 @@ def _add_aliases(commands: Subparsers, name: str, entry: Command | Group) -> Non
 
 def version_line() -> str:
     """The answer to ``plugbay --version``."""
-    return f"{PROGRAM} {plugbay_version()}"
-
-
-def plugbay_version() -> str:
-    """The version of the installed package."""
-    # Imported here: the packages' metadata are slow to find.
-    from importlib.metadata import version
-
-    return version(PROGRAM)
+    return f"{PROGRAM} {VERSION}"
 
 
 class _ShowVersion(argparse.Action):

@@ -10,7 +10,6 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
-from importlib.metadata import version
 from typing import Final
 
 from plugbay.errors import PlugbayError, UsageError
@@ -60,6 +59,7 @@ from plugbay.pods.static.source import ManifestSource, end_static_pods
 from plugbay.pods.store.database import open_pod_store
 from plugbay.pods.store.event_log import EventLog
 from plugbay.pods.store.table import PodTable
+from plugbay.version import VERSION
 
 logger = logging.getLogger(__name__)
 
@@ -210,7 +210,7 @@ def _facts(config: NodeConfig, node: Node, chosen: ChosenRuntime, clock: Clock) 
         uid=str(uuid.uuid5(uuid.NAMESPACE_URL, f"{config.root.as_uri()}#{node.name}")),
         machine=node.machine,
         runtime=chosen.runtime.name,
-        version=version("plugbay"),
+        version=VERSION,
         runtime_version=chosen.version,
         started_at=clock.now(),
     )

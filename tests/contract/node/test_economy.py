@@ -46,6 +46,7 @@ asyncio.run(main())
 LATE: Final = (
     "_ssl",
     "cryptography",
+    "importlib.metadata",
     "jsonpatch",
     "wsproto",
     "yaml",

@@ -130,12 +130,11 @@ def _files(form: str, deployment: Deployment) -> Mapping[str, str] | None:
 
             return kustomize_directory(deployment)
         case "helm":
-            from importlib.metadata import version
-
             from plugbay.sdk.deploying.chart import chart
             from plugbay.sdk.deploying.chart_values import values_of
+            from plugbay.version import VERSION
 
-            return chart(values_of(deployment), version=version("plugbay"))
+            return chart(values_of(deployment), version=VERSION)
         case _:
             return None
 

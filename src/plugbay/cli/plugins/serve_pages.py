@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +13,7 @@ from plugbay.ops.listening import Address
 from plugbay.ops.pages import serve_pages
 from plugbay.sdk.process.pages import PluginPages
 from plugbay.sdk.process.roster import Roster
+from plugbay.version import VERSION
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +27,7 @@ async def pages_at(address: Address) -> AsyncIterator[Callable[[Roster], None]]:
     Raises:
         See `plugbay.ops.pages.serve_pages`; no plugin should be served then.
     """
-    pages = PluginPages(SystemClock(), version=await asyncio.to_thread(version, "plugbay"), proc=_PROC)
+    pages = PluginPages(SystemClock(), version=VERSION, proc=_PROC)
 
     def look_at(roster: Roster) -> None:
         pages.roster = roster

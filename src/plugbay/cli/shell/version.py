@@ -8,8 +8,9 @@ import platform
 from plugbay.cli.arguments.options import add_page_output
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.kubectl.forms import Form, object_text
-from plugbay.cli.main import plugbay_version, version_line
+from plugbay.cli.main import version_line
 from plugbay.cli.printing.output import show
+from plugbay.version import VERSION
 
 
 def declare(parser: CommandParser) -> None:
@@ -26,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
         show(f"{version_line()}\n")
         return 0
     about: dict[str, object] = {
-        "version": plugbay_version(),
+        "version": VERSION,
         "python": platform.python_version(),
         "platform": f"{platform.system().lower()}/{platform.machine()}",
     }

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from plugbay.observe.doctor.evidence.values import EvidenceSource, Examined
+from plugbay.values import dataclass
 
 PAGE: Final = "docs/doctor.md"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from plugbay.kubelet.paths import STOCK_ROOT, KubeletPaths
 from plugbay.observe.doctor.evidence.values import EvidenceSource, Gap
+from plugbay.values import dataclass
 
 CONTROL_SOCKET: Final = "plugbay.sock"
 """The control socket of a node of ours, below its root."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from plugbay.observe.doctor.evidence.host import Gaps, Host
 from plugbay.observe.doctor.evidence.values import EvidenceSource, LostListener
+from plugbay.values import dataclass
 
 _ACCEPTS_CONNECTIONS: Final = 1 << 16
 _MOST_TABLES: Final = 2000
