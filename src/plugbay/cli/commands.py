@@ -110,6 +110,9 @@ COMMANDS: Final[dict[str, Command | Group]] = {
         "find what is wrong with devices on this node, or why a pod is stuck, and say what to do",
         "plugbay.cli.see.doctor:declare",
     ),
+    "export": Command(
+        "serve metrics of all devices of a node and of what holds them", "plugbay.cli.see.export:declare"
+    ),
     "podresources": Command(
         "show which containers hold which devices, on any kubelet", "plugbay.cli.see.kubelet.podresources:declare"
     ),

@@ -78,8 +78,6 @@ class NodePages:
             status |= {"version": self.facts.version, "node": self.facts.name}
         if self.manager is not None and self.pods is not None:
             status |= devices_object(self.manager, self.pods)
-        if self.rejections is not None:
-            status["rejections"] = dict(self.rejections)
         return status
 
 

@@ -61,7 +61,7 @@ class NodeEvidence:
         only_pod: namespace and name of the pod that was asked for, when ``pods`` has no other.
         allocatable: as ``pods``.
         known_pods: by UID.
-        node: the ``/status`` of our own node; None for any other kubelet.
+        node: our own node's answer about devices; None for any other kubelet.
         plugins: the ``/status`` of our plugins.
         exclusive_cpus: by UID and container, from the CPU manager's file; None without one.
     """

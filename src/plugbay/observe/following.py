@@ -12,8 +12,10 @@ from plugbay.observe.view import ObservedNode
 
 SETTLE_S: Final = 0.2
 """The least time between two readings: what is changing now need not be read a thousand times."""
-RETRY_S: Final = 0.5
-"""A kubelet that comes back is noticed by its socket; one that hangs tells nothing when it goes on."""
+FIRST_RETRY_S: Final = 0.25
+LAST_RETRY_S: Final = 4.0
+"""A kubelet that comes back makes a socket, which is noticed, and listens there a moment later; one that hangs tells
+nothing when it goes on."""
 
 
 async def followed(
@@ -23,18 +25,20 @@ async def followed(
 
     A kubelet writes its checkpoint when it gives devices and when their health changes, and makes and removes
     directories of pods, so that all of this is noticed at once and without asking. While a view is partial, the node is
-    read again every `RETRY_S`.
+    read again after `FIRST_RETRY_S`, and then ever more rarely until something changes.
 
     Args:
         refresh_s: also read after so long without a change, for sources that tell of none, as pages do.
     """
     directories = (places.kubelet.device_plugins, places.pods, places.pod_logs)
     async with watch_paths((*directories, places.kubelet.pod_resources_socket), settle_s=SETTLE_S) as changes:
+        retry_s = FIRST_RETRY_S
         while True:
             view = await read()
             yield view
             try:
-                async with asyncio.timeout(RETRY_S if view.is_partial else refresh_s):
+                async with asyncio.timeout(retry_s if view.is_partial else refresh_s):
                     await anext(changes)
+                retry_s = FIRST_RETRY_S
             except TimeoutError:
-                continue
+                retry_s = min(2 * retry_s, LAST_RETRY_S)

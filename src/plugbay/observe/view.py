@@ -32,10 +32,15 @@ NEEDED: Final = frozenset({Witness.CHECKPOINT, Witness.POD_RESOURCES})
 
 @dataclass(frozen=True, slots=True)
 class ReadingProblem:
-    """A source that could not be read, in one sentence."""
+    """A source that could not be read, in one sentence.
+
+    Attributes:
+        is_lasting: it cannot tell this at all, as an old kubelet: trying again is of no use, and nothing is partial.
+    """
 
     witness: Witness
     sentence: str
+    is_lasting: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,4 +259,4 @@ class ObservedNode:
     @property
     def is_partial(self) -> bool:
         """Whether a source is missing that knows of holders."""
-        return any(problem.witness in NEEDED for problem in self.problems)
+        return any(problem.witness in NEEDED and not problem.is_lasting for problem in self.problems)

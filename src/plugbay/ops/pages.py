@@ -40,6 +40,7 @@ class Pages:
         unready: gives a line for each thing that keeps the process from doing its work.
         status: gives the content of ``/status``: dicts, lists, scalars, and iterators in place of long lists.
         measured: gives the metrics that have to be asked for, within some seconds; None for none.
+        texts: gives metrics that have been made into text already, for those that are too many to make at each scrape.
         notes: gives a line for each thing that is wrong with a process that does its work all the same.
     """
 
@@ -48,6 +49,7 @@ class Pages:
     unready: Callable[[], Sequence[str]]
     status: Callable[[], object]
     measured: Callable[[], Awaitable[Iterable[Metric]]] | None = None
+    texts: Callable[[], Iterable[str]] = tuple
     notes: Callable[[], Sequence[str]] = tuple
 
 
@@ -92,7 +94,7 @@ class _Answers:
     def __init__(self, pages: Pages, max_age_s: float) -> None:
         async def metrics() -> bytes:
             measured = () if pages.measured is None else await pages.measured()
-            return (await joined(exposition(chain(pages.metrics(), measured)))).encode()
+            return (await joined(chain(exposition(chain(pages.metrics(), measured)), pages.texts()))).encode()
 
         async def status() -> bytes:
             return (await joined(json_pieces(pages.status()))).encode() + b"\n"

@@ -162,7 +162,9 @@ class NodeRoutes:
         return tuple(v1.objects(after, "metadata", "managedFields"))
 
     async def devices(self, request: Request) -> Response:
-        shown = await joined(json_pieces(devices_object(self._manager, self._pods)))
+        devices = devices_object(self._manager, self._pods)
+        devices["rejections"] = dict(self._engine.admission.rejections)
+        shown = await joined(json_pieces(devices))
         return Response(body=shown.encode() + b"\n", content_type=JSON)
 
     async def cordon(self, request: Request) -> Response:

@@ -10,7 +10,7 @@ from plugbay.observe.evidence import CheckpointEvidence, KnownPod, NodeEvidence
 from plugbay.observe.places import NodePlaces
 from plugbay.observe.reading.checkpoint_file import read_checkpoint
 from plugbay.observe.reading.cpu_state import ExclusiveCpus, read_cpu_state
-from plugbay.observe.reading.pages import read_node_status, read_plugin_status
+from plugbay.observe.reading.pages import read_node_devices, read_plugin_status
 from plugbay.observe.reading.pod_names import read_pod_names
 from plugbay.observe.reading.podresources import DEADLINE_S, AllowedCalls, ask_pod_resources
 from plugbay.observe.reading.sockets import read_sockets
@@ -69,7 +69,7 @@ class _Files:
 
 def _read_files(places: NodePlaces, timeout_s: float) -> _Files:
     known_pods, without_names = read_pod_names(places.pods, places.pod_logs)
-    node, without_node = read_node_status(places.control_socket, timeout_s=timeout_s)
+    node, without_node = read_node_devices(places.control_socket, timeout_s=timeout_s)
     pages = [read_plugin_status(address, timeout_s=timeout_s) for address in places.status_pages]
     sockets, without_sockets = read_sockets(places.kubelet.device_plugins, proc=places.proc)
     exclusive_cpus, without_cpus = read_cpu_state(places.cpu_state)

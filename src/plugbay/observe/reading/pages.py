@@ -1,4 +1,4 @@
-"""Read the ``/status`` of our node and of our plugins."""
+"""Read what our node tells of its devices, and the ``/status`` of our plugins."""
 
 from __future__ import annotations
 
@@ -14,36 +14,38 @@ from plugbay.ops.http_client import UnixHttpClient
 from plugbay.ops.listening import Address, TcpAddress, UnixAddress
 
 _PATH: Final = "/status"
+_NODE_PATH: Final = "/plugbay/v1/devices"
+"""Not its ``/status``, which may be a second old: a change that was just told of would be missed."""
 _MAX_BYTES: Final = 64 << 20
 _LOOPBACK: Final = "127.0.0.1"
 
 
-def read_node_status(control_socket: Path, *, timeout_s: float) -> tuple[Json | None, tuple[ReadingProblem, ...]]:
-    """The status of the node that answers at ``control_socket``; None without a problem if there is no such socket."""
+def read_node_devices(control_socket: Path, *, timeout_s: float) -> tuple[Json | None, tuple[ReadingProblem, ...]]:
+    """The devices of the node that answers at ``control_socket``; None without a problem if there is no such socket."""
     if not control_socket.exists():
         return None, ()
-    page = _page(UnixAddress(control_socket), timeout_s)
+    page = _page(UnixAddress(control_socket), _NODE_PATH, timeout_s)
     if isinstance(page, str):
-        return None, (ReadingProblem(Witness.NODE, f"the node at {control_socket} does not tell its status: {page}"),)
+        return None, (ReadingProblem(Witness.NODE, f"the node at {control_socket} does not tell its devices: {page}"),)
     return page, ()
 
 
 def read_plugin_status(address: Address, *, timeout_s: float) -> tuple[Json | None, tuple[ReadingProblem, ...]]:
-    page = _page(address, timeout_s)
+    page = _page(address, _PATH, timeout_s)
     if isinstance(page, str):
         return None, (ReadingProblem(Witness.PLUGIN, f"the plugin at {address} does not tell its status: {page}"),)
     return page, ()
 
 
-def _page(address: Address, timeout_s: float) -> Json | str:
+def _page(address: Address, path: str, timeout_s: float) -> Json | str:
     """The page, or why it cannot be had."""
     try:
         match address:
-            case UnixAddress(path):
-                response = UnixHttpClient(path, timeout_s=timeout_s).request("GET", _PATH)
+            case UnixAddress(socket_path):
+                response = UnixHttpClient(socket_path, timeout_s=timeout_s).request("GET", path)
                 status, body = response.status, response.body
             case TcpAddress():
-                status, body = _over_tcp(address, timeout_s)
+                status, body = _over_tcp(address, path, timeout_s)
     except PlugbayError as error:
         return str(getattr(error, "problem", error))
     except TimeoutError:
@@ -55,17 +57,17 @@ def _page(address: Address, timeout_s: float) -> Json | str:
     except (ValueError, RecursionError):
         page = None
     if status != 200 or not isinstance(page, dict):
-        return f"its answer, of HTTP status {status}, is not a status page of plugbay"
+        return f"its answer, of HTTP status {status}, is not one of plugbay"
     return page
 
 
-def _over_tcp(address: TcpAddress, timeout_s: float) -> tuple[int, bytes]:
+def _over_tcp(address: TcpAddress, path: str, timeout_s: float) -> tuple[int, bytes]:
     # Imported here: with the e-mail package behind it, it costs a command 15 ms.
     from http.client import HTTPConnection, HTTPException
 
     connection = HTTPConnection(address.host or _LOOPBACK, address.port, timeout=timeout_s)
     try:
-        connection.request("GET", _PATH)
+        connection.request("GET", path)
         response = connection.getresponse()
         return response.status, response.read(_MAX_BYTES)
     except socket.gaierror as error:

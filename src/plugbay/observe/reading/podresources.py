@@ -101,10 +101,13 @@ class _Asked:
             async with asyncio.timeout(self._deadline_s):
                 return await answer()
         except TimeoutError:
-            why = f"the kubelet has not answered {method} within {self._deadline_s:g} s: it hangs, or is very busy"
+            is_lasting, why = (
+                False,
+                f"the kubelet has not answered {method} within {self._deadline_s:g} s: it hangs, or is very busy",
+            )
         except RpcFailed as error:
-            why = _sentence(method, error)
-        self.problems.append(ReadingProblem(Witness.POD_RESOURCES, why))
+            is_lasting, why = error.code is RpcCode.UNIMPLEMENTED, _sentence(method, error)
+        self.problems.append(ReadingProblem(Witness.POD_RESOURCES, why, is_lasting))
         return None
 
 
