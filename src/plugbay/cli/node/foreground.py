@@ -25,6 +25,7 @@ from plugbay.node.run import run_node
 from plugbay.node.runtimes.choice import with_default_runtime
 from plugbay.ops.clock import SystemClock
 from plugbay.ops.listening import TcpAddress, UnixAddress, parse_address
+from plugbay.ops.service_manager import ServiceManager
 from plugbay.pods.devices import DeviceFailure
 from plugbay.runtimes.mounts import MissingMount
 from plugbay.topology.settings import TopologySettings, split_options
@@ -91,8 +92,11 @@ def _gates(text: str) -> FeatureGates:
 
 
 async def _serve(config: NodeConfig, started: Callable[[], None], *, root_option: str) -> None:
+    manager = ServiceManager.of(os.environ)
+
     def ready() -> None:
         started()
+        manager.ready(f"the node answers at {config.control_socket}")
         show(_greeting(config))
 
     stop = asyncio.Event()

@@ -56,6 +56,7 @@ def serve(args: argparse.Namespace) -> int:
     with nothing_to_collect():
         import asyncio
         import logging
+        import os
         import sys
         from functools import partial
 
@@ -64,6 +65,7 @@ def serve(args: argparse.Namespace) -> int:
         from plugbay.errors import UsageError
         from plugbay.kernel.heaps import share_one_heap
         from plugbay.kubelet.paths import KubeletPaths
+        from plugbay.ops.service_manager import ServiceManager
         from plugbay.sdk.author.release_settings import ReleaseSettings, ReleaseSource
         from plugbay.sdk.cdi.directory import CDI_DIRECTORY
         from plugbay.sdk.process import runner
@@ -102,6 +104,7 @@ def serve(args: argparse.Namespace) -> int:
         route=RegistrationRoute(args.route),
         cdi_directory=cdi_directory,
         release=release,
+        manager=ServiceManager.of(os.environ),
     )
     share_one_heap()  # before there are threads
     asyncio.run(serving(onlooker=say) if address is None else _serve_with_pages(address, serving, say))

@@ -14,6 +14,7 @@ from typing import Any
 from plugbay.errors import DuplicateResource, OperatorError, PlugbayError, RegistrationRefused
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.ops.backoff import RETRIES, Backoff
+from plugbay.ops.changes import Changes
 from plugbay.ops.tasks import first
 from plugbay.sdk.author.plugin import DevicePlugin, resource_of
 from plugbay.sdk.author.resources import PluginSource
@@ -79,6 +80,7 @@ class Roster:
 
     Attributes:
         pod_lists: the lists of the pods of the kubelet that is served; None when there is none to ask.
+        changes: moves when a plugin comes, goes or changes its state, and when a source has told of plugins.
         on_refusal: is called each time a kubelet refuses a registration.
         on_unusable: is called when a source says before anything else that it cannot serve at all.
     """
@@ -91,6 +93,7 @@ class Roster:
         ask_assigned: Callable[[], Mapping[ResourceName, Collection[DeviceId]]] | None = None,
     ) -> None:
         self.pod_lists = pod_lists
+        self.changes = Changes()
         self.on_refusal: Callable[[RegistrationRefused], None] | None = None
         self.on_unusable: Callable[[OperatorError], None] | None = None
         self._make = make
@@ -179,6 +182,7 @@ class Roster:
             if not any(plugin is told for told, _ in self._refused):  # once is enough
                 logger.error("%s: not served: %s", plugin.resource_name, why)
         self._refused = tuple(refused)
+        self.changes.notify()
 
     def _settle_sources(self) -> None:
         wanted = dict.fromkeys(self._wanted_sources(self._members))
@@ -229,6 +233,7 @@ class Roster:
 
     def _start(self, name: ResourceName, plugin: DevicePlugin, server: PluginServer) -> None:
         server.on_refusal = self._tell_refusal
+        server.life.on_change = self.changes.notify
         self._served[name] = (plugin, server)
         self._tasks.create_task(self._serve(name, server), name=f"serve {name}")
 

@@ -15,10 +15,13 @@ from typing import Final
 
 from plugbay.errors import DuplicateResource
 from plugbay.kubelet.paths import KubeletPaths
+from plugbay.ops.service_manager import ServiceManager
+from plugbay.ops.tasks import background
 from plugbay.sdk.assigned import assigned_by_checkpoint
 from plugbay.sdk.author.release_settings import DEFAULT_RELEASE, ReleaseSettings
 from plugbay.sdk.cdi.directory import CDI_DIRECTORY
 from plugbay.sdk.process.endings import STAY, Endings, until_over
+from plugbay.sdk.process.readiness import ToldReadiness
 from plugbay.sdk.process.roster import Roster
 from plugbay.sdk.process.sources import Member, known_plugins
 from plugbay.sdk.release.evidence.pod_lists import Shared
@@ -31,6 +34,7 @@ from plugbay.wire.sockets import check_socket_path
 logger = logging.getLogger(__name__)
 
 _ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+NO_MANAGER: Final = ServiceManager("")
 END_S: Final = 25.0
 """The time a process has to end. A kubelet kills a pod's processes after 30 s, without a word about what hung."""
 
@@ -44,6 +48,7 @@ async def serve(
     cdi_directory: Path = CDI_DIRECTORY,
     release: ReleaseSettings = DEFAULT_RELEASE,
     onlooker: Callable[[Roster], object] = lambda _: None,
+    manager: ServiceManager = NO_MANAGER,
 ) -> None:
     """Serve ``members`` to the kubelet at ``paths`` until SIGTERM, SIGINT or SIGQUIT; a second one ends it at once.
 
@@ -59,6 +64,7 @@ async def serve(
         cdi_directory: where specs of plugins with a CDI kind go.
         release: how uses of devices come to their end.
         onlooker: given what is served, before it is.
+        manager: told when all is registered, and when this ends.
 
     Raises:
         As `serving`.
@@ -73,10 +79,10 @@ async def serve(
         stop.set()
 
     def look_again() -> None:
-        if roster is not None:  # else it is about to look for the first time
-            roster.reload()
+        if told is not None:  # else it is about to look for the first time
+            told.reload()
 
-    roster: Roster | None = None
+    told: ToldReadiness | None = None
     handlers: dict[signal.Signals, Callable[[], None]] = {signal.SIGHUP: look_again}
     handlers |= {number: partial(ask_to_stop, number) for number in _ENDING}
     # From the very first to the end of serving: a second signal may come then, or time run out.
@@ -91,8 +97,11 @@ async def serve(
                 partial(assigned_by_checkpoint, paths),
             )
             onlooker(roster)
+            told = ToldReadiness(roster, manager)
             async with roster.serving(members):
-                error = await until_over(roster, endings, stop)
+                async with background(told.keep_told(), name="tell the service manager"):
+                    error = await until_over(roster, endings, stop)
+                manager.stopping()
                 ending.enter_context(_no_longer_than(END_S, roster))
     if error is not None:
         raise error

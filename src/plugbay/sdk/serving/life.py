@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from plugbay.model.ids import ResourceName
 from plugbay.sdk.serving.reporting import ServingReport
@@ -19,6 +20,7 @@ class PluginLife:
         refusal: the kubelet's words, if its last answer was a refusal.
         refusals: how often it refused.
         refused: its words when it last refused and when that was, in the event loop's time.
+        on_change: is called after each change of the state, and after each refusal.
     """
 
     def __init__(self, resource: ResourceName) -> None:
@@ -27,6 +29,7 @@ class PluginLife:
         self.refusal = ""
         self.refusals = 0
         self.refused: tuple[str, float] | None = None
+        self.on_change: Callable[[], object] = lambda: None
         self._registrations = 0
         self._since = asyncio.get_running_loop().time()
 
@@ -44,6 +47,7 @@ class PluginLife:
         self.refusal = words
         self.refusals += 1
         self.refused = words, asyncio.get_running_loop().time()
+        self.on_change()
 
     def begin(self) -> None:
         """Start over, after a failure."""
@@ -59,3 +63,4 @@ class PluginLife:
     def _become(self, state: State) -> None:
         self.state = state
         self._since = asyncio.get_running_loop().time()
+        self.on_change()
