@@ -23,7 +23,7 @@ SMOKE := tests/test_commands.py $(addprefix tests/unit/,model topology allocatio
         test_devices_are_shown_with_their_holder test_a_stopped_node_leaves_its_pods_running) \
     tests/contract/cli/test_pods.py::test_pods_are_waited_for_by_condition_value_and_end
 
-.PHONY: help demo demo-gpu smoke test test-lowest e2e check format bench image proto deploy soak package clean
+.PHONY: help demo demo-gpu smoke test test-lowest e2e check format bench image proto deploy soak package deb clean
 
 help:
 	@echo "make demo          watch a device travel from a directory entry to a running pod"
@@ -40,6 +40,7 @@ help:
 	@echo "make soak          the tests again, long and with random examples"
 	@echo "make test-lowest   run the tests with the oldest dependencies we declare"
 	@echo "make package       build a wheel and an sdist in dist/"
+	@echo "make deb           build a Debian package in dist/, for this machine's release; see tools/deb"
 	@echo "make clean         remove what the other targets made"
 
 demo: $(VENV)/.runs
@@ -80,6 +81,9 @@ package: $(VENV)/.develops
 
 deploy: $(VENV)/.develops
 	$(BIN)/python tools/deploy.py
+
+deb: $(VENV)/.develops
+	@$(BIN)/python -m tools.deb
 
 soak: $(VENV)/.develops
 	$(BIN)/pytest -q -n $(JOBS) --dist worksteal -m "" --timeout=3600 --hypothesis-profile=soak

@@ -6,6 +6,7 @@ declare -A package_of=(
     [containerd]=containerd [runc]=runc [crun]=crun [busybox]=busybox-static [ip]=iproute2 [iptables-save]=iptables
     [/usr/lib/cni/bridge]=containernetworking-plugins [go]=golang-go
     [kubectl]=kubernetes-client [skopeo]=skopeo [docker-registry]=docker-registry
+    [kubectl]=kubernetes-client [systemd-analyze]=systemd [/usr/bin/python3]=python3
 )
 # Libraries of Go, as sources.
 declare -A library_of=(
