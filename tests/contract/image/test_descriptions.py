@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from email.message import Message
 from pathlib import Path
 
@@ -10,9 +11,10 @@ import pytest
 from spdx_tools.spdx.parser.parse_anything import parse_file
 from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
+from tests.contract.image import packages
 from tests.contract.image.packages import COPYRIGHT
 from tools.image import __main__ as program
-from tools.image import licences, lock, sbom
+from tools.image import fetching, licences, lock, sbom, settings
 from tools.image.inputs import Architecture, Kind, Pin
 from tools.image.problems import ImageFailed, run
 from tools.image.sbom import Component, Subject
@@ -36,13 +38,13 @@ def test_the_sbom_is_a_valid_spdx_document(tmp_path: Path) -> None:
     written = tmp_path / "image.spdx.json"
     written.write_bytes(sbom.document(SUBJECT, components()))
     assert validate_full_spdx_document(parse_file(str(written))) == []
-    image, *packages = json.loads(written.read_bytes())["packages"]
+    image, *named = json.loads(written.read_bytes())["packages"]
     assert image["primaryPackagePurpose"] == "CONTAINER"
-    assert [each["externalRefs"][0]["referenceLocator"] for each in packages] == [
+    assert [each["externalRefs"][0]["referenceLocator"] for each in named] == [
         "pkg:deb/debian/zlib1g@1%3A1.2.13?arch=amd64&distro=debian-12",
         "pkg:pypi/pyyaml@6.0.3",
     ]
-    assert [each["licenseDeclared"] for each in packages] == ["NOASSERTION", "MIT"]
+    assert [each["licenseDeclared"] for each in named] == ["NOASSERTION", "MIT"]
 
 
 def test_another_content_is_another_document() -> None:
@@ -157,3 +159,18 @@ def test_a_program_that_is_absent_or_fails_is_named() -> None:
         run(["absent-program"], "testing")
     with pytest.raises(ImageFailed, match=r"^testing failed: it is so$"):
         run(["sh", "-c", "echo W: maybe >&2; echo E: it is so >&2; echo later >&2; exit 3"], "testing")
+
+
+def test_the_dockerfile_starts_plugbay_as_the_image_does(tmp_path: Path) -> None:
+    text = (program.SOURCE / "packaging/image/Dockerfile").read_text()
+    ours = fetching.wheel_part(packages.wheel(tmp_path), "3.11")
+    how = settings.of(ours, "plugins", 0, "")
+    assert f"ENTRYPOINT {json.dumps(how.entrypoint)}" in text
+    assert f"CMD {json.dumps(how.command)}" in text
+    assert all(f"{name}={value}" in text for name, value in how.environ.items() if name != "PATH")
+    assert f"ARG EXTRAS={','.join(fetching.EXTRAS['plugins'])}\n" in text
+
+
+def test_variants_are_made_of_extras_that_there_are() -> None:
+    extras = tomllib.loads((program.SOURCE / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert {extra for each in fetching.EXTRAS.values() for extra in each} <= extras.keys()
