@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from plugbay.sdk.author.cdi_answers import CdiAnswer
     from plugbay.sdk.author.checks import health
     from plugbay.sdk.author.modes import Modes
-    from plugbay.sdk.author.needs import Capability, HostDirectory, Memory, Privileged, Variable
+    from plugbay.sdk.author.needs import (
+        Capability,
+        HostDirectory,
+        Memory,
+        NodeName,
+        NodeReader,
+        OneAtATime,
+        Privileged,
+        Variable,
+    )
     from plugbay.sdk.author.plugin import DevicePlugin, plugin
     from plugbay.sdk.author.release_settings import ReleasePolicy
     from plugbay.sdk.author.resources import PluginSource, resources
@@ -42,6 +51,9 @@ __all__ = [
     "Memory",
     "Modes",
     "Mount",
+    "NodeName",
+    "NodeReader",
+    "OneAtATime",
     "Origin",
     "PartialAllocationError",
     "PluginSource",
@@ -74,7 +86,16 @@ if not TYPE_CHECKING:  # else a misspelt name would go unnoticed
             "plugbay.sdk.author.cdi_answers": ["CdiAnswer"],
             "plugbay.sdk.author.checks": ["health"],
             "plugbay.sdk.author.modes": ["Modes"],
-            "plugbay.sdk.author.needs": ["Capability", "HostDirectory", "Memory", "Privileged", "Variable"],
+            "plugbay.sdk.author.needs": [
+                "Capability",
+                "HostDirectory",
+                "Memory",
+                "NodeName",
+                "NodeReader",
+                "OneAtATime",
+                "Privileged",
+                "Variable",
+            ],
             "plugbay.sdk.author.plugin": ["DevicePlugin", "plugin"],
             "plugbay.sdk.author.release_settings": ["ReleasePolicy"],
             "plugbay.sdk.author.resources": ["PluginSource", "resources"],

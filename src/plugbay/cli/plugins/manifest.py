@@ -15,7 +15,6 @@ from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.arguments.targets.loading import DESCRIPTION, add_targets, load_targets
 from plugbay.cli.arguments.targets.ready_made import READY_MADE, TakesFiles, ready_made
 from plugbay.cli.plugins.manifest_files import CONFIG_NAME, FilesOfPod
-from plugbay.cli.plugins.writing import Existing, written
 from plugbay.cli.printing.logs import configure_logs
 from plugbay.cli.printing.output import show
 from plugbay.errors import UsageError
@@ -117,6 +116,8 @@ def run(args: argparse.Namespace) -> int:
     if files is None:
         show(noted_yaml(manifest(deployment)))
     else:
+        from plugbay.cli.plugins.writing import Existing, written
+
         kept = Existing.REPLACED if args.overwrite else Existing.KEPT_IF_SAME
         show(written({args.to / name: text for name, text in files.items()}, existing=kept))
     return 0

@@ -85,7 +85,14 @@ class NodeReader:
     reason: str
 
 
-Need = HostDirectory | Capability | Privileged | Variable | Memory | NodeName | NodeReader
+@dataclass(frozen=True, slots=True)
+class OneAtATime:
+    """No second process of the plugin on the node: a roll-out ends the old one before it starts the new one."""
+
+    reason: str
+
+
+Need = HostDirectory | Capability | Privileged | Variable | Memory | NodeName | NodeReader | OneAtATime
 
 
 def check_needs(name: str, needs: object) -> None:
@@ -117,10 +124,10 @@ def _problem(need: object) -> str:
         case Memory(mebibytes=size):
             is_one = isinstance(size, int) and not isinstance(size, bool) and size > 0
             problem = "" if is_one else "memory is a whole number of MiB, more than 0"
-        case Privileged() | NodeName() | NodeReader():
+        case Privileged() | NodeName() | NodeReader() | OneAtATime():
             problem = ""
         case _:
-            return "it is not a HostDirectory, Capability, Privileged, Variable or Memory of plugbay"
+            return "it is not one of plugbay's needs, such as HostDirectory, Capability, Privileged, Variable or Memory"
     return problem or _problem_of_reason(need.reason)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from plugbay.model.images import with_default_tag
 from plugbay.sdk.deploying import rights
-from plugbay.sdk.deploying.daemonset import UPDATE, Fields
+from plugbay.sdk.deploying.daemonset import Fields
 from plugbay.sdk.deploying.deployment import CRITICAL, EVERYWHERE, Deployment, Extra, image_name
 from plugbay.sdk.deploying.noted_yaml import Noted, noted_yaml
 from plugbay.sdk.deploying.objects import node_affinity
@@ -18,7 +18,7 @@ _NEEDS_NOTHING: Final = PluginNeeds(served=())
 DEFAULTS: Final[Mapping[str, object]] = {
     "priorityClassName": CRITICAL,
     "tolerations": [dict(each) for each in EVERYWHERE],
-    "updateStrategy": UPDATE,
+    "updateStrategy": rights.update(_NEEDS_NOTHING),
     "resources": Noted(rights.resources(_NEEDS_NOTHING), f"It has {_NEEDS_NOTHING.memory_mib} MiB in use."),
     "securityContext": rights.security(_NEEDS_NOTHING),
 }
@@ -98,6 +98,7 @@ def _plugin(deployment: Deployment) -> Iterable[tuple[str, object]]:
             rights.resources(needs), f"It has {needs.memory_mib} MiB in use while it serves a few devices."
         ),
         "securityContext": rights.security(needs),
+        "updateStrategy": rights.update(needs),
     }
     yield from ((key, value) for key, value in own.items() if plain(value) != plain(DEFAULTS[key]))
     optional: dict[str, object] = {

@@ -19,10 +19,6 @@ Fields = dict[str, object]
 NAME_LABEL: Final = "app.kubernetes.io/name"
 PORT: Final = 9400
 _SERVE: Final = ("plugbay", "serve")
-UPDATE: Final = Noted(
-    {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
-    "Containers keep their devices while a node's plugin is replaced; new ones wait.",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +46,7 @@ class Parts:
     automount: object
     priority_class: object
     tolerations: object
-    update: object = UPDATE
+    update: object
     annotations: object = None
     env: object = None
     service_account: object = None

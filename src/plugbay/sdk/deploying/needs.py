@@ -9,7 +9,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from plugbay.errors import UsageError
 from plugbay.kubelet.paths import KubeletPaths
-from plugbay.sdk.author.needs import HostDirectory, Need
+from plugbay.sdk.author.needs import HostDirectory, Need, OneAtATime
 from plugbay.sdk.author.plugin import DevicePlugin, as_paths, gives_back, offers
 from plugbay.sdk.author.resources import PluginSource
 from plugbay.sdk.cdi.directory import CDI_DIRECTORY
@@ -91,6 +91,7 @@ def plugin_needs(plugin: DevicePlugin) -> Iterator[Need]:
     if plugin.cdi_kind is not None:
         yield HostDirectory(str(CDI_DIRECTORY), f"the CDI spec of {plugin.cdi_kind}", writable=True)
     if gives_back(plugin) or offers(plugin, "post_stop"):
+        yield OneAtATime(f"{name} keeps track of who uses its devices")
         yield HostDirectory("/sys/fs/cgroup", f"{name} waits until no container of a pod runs")
     if gives_back(plugin):
         socket = _KUBELET.pod_resources_socket

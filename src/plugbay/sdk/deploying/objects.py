@@ -91,6 +91,7 @@ def _daemon_set(deployment: Deployment, *, level: PodSecurity | None = None) -> 
         node_selector=dict(sorted(deployment.node_selector.items())) or None,
         affinity=node_affinity(deployment.affinity) if deployment.affinity else None,
         runtime_class=deployment.runtime_class or None,
+        update=rights.update(needs),
     )
     return daemon_set(parts)
 

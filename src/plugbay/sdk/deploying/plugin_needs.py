@@ -14,6 +14,7 @@ from plugbay.sdk.author.needs import (
     Need,
     NodeName,
     NodeReader,
+    OneAtATime,
     Privileged,
     Variable,
 )
@@ -38,6 +39,7 @@ class PluginNeeds:
         memory_mib: in use while it serves.
         node_name: the reasons for which the variable ``NODE_NAME`` has to say which node it is; empty if none.
         node_reader: the reasons for which the process gets and watches its node at the API server; empty if none.
+        one_at_a_time: the reasons for which no two processes may run on one node; empty if they may.
     """
 
     served: tuple[str, ...]
@@ -48,6 +50,7 @@ class PluginNeeds:
     memory_mib: int = _OWN_MIB
     node_name: tuple[str, ...] = ()
     node_reader: tuple[str, ...] = ()
+    one_at_a_time: tuple[str, ...] = ()
 
 
 def combined(served: tuple[str, ...], needs: Iterable[Need]) -> PluginNeeds:
@@ -67,6 +70,7 @@ def combined(served: tuple[str, ...], needs: Iterable[Need]) -> PluginNeeds:
         memory_mib=max((_OWN_MIB, *memory)),
         node_name=tuple(each.reason for each in needs if isinstance(each, NodeName | NodeReader)),
         node_reader=tuple(each.reason for each in needs if isinstance(each, NodeReader)),
+        one_at_a_time=tuple(each.reason for each in needs if isinstance(each, OneAtATime)),
     )
 
 

@@ -58,6 +58,15 @@ def security(needs: PluginNeeds) -> Fields:
     return {**may_not_gain, **own, "capabilities": capabilities}
 
 
+def update(needs: PluginNeeds) -> Noted:
+    """The strategy of roll-outs: the new process takes over from the old one, if both may run for a while."""
+    if not needs.one_at_a_time:
+        why = "The new process of a node takes over before the old one ends, so that no container waits for it."
+        return Noted({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "10%", "maxUnavailable": 0}}, why)
+    why = f"{_all(needs.one_at_a_time)} So the old process ends first: containers keep their devices, new ones wait."
+    return Noted({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}}, why)
+
+
 def mounts(needs: PluginNeeds) -> list[object]:
     """The mounts of all directories of the host, the kubelet's sockets first."""
     return [_mount(each, name) for each, name in _named(needs)]

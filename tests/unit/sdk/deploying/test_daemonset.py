@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from plugbay import Capability, HostDirectory, Memory, Privileged, Variable
+from plugbay import Capability, HostDirectory, Memory, OneAtATime, Privileged, Variable
 from plugbay.errors import UsageError
 from plugbay.sdk.author.needs import Need
 from plugbay.sdk.deploying.deployment import Deployment, default_name
@@ -181,3 +181,16 @@ def test_name_of_its_own(served: tuple[str, ...], name: str) -> None:
 def test_name_that_is_too_long_is_not_cut() -> None:
     with pytest.raises(UsageError, match="has 67 characters, and a name at most 63: give a --name"):
         default_name(combined((f"x.example/{'c' * 60}",), ()))
+
+
+def test_a_rollout_overlaps_if_two_processes_may_run() -> None:
+    def update(*needs: Need) -> Any:
+        return objects(deployment(*needs))[-1]["spec"]["updateStrategy"]
+
+    assert update() == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "10%", "maxUnavailable": 0}}
+    alone = OneAtATime("it holds card0 open")
+    assert update(alone) == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}}
+    text = noted_yaml(manifest(deployment(alone)))
+    assert (
+        "# It holds card0 open. So the old process ends first: containers keep their devices, new ones wait.\n" in text
+    )

@@ -94,6 +94,8 @@ def test_hooks_and_cdi_show_what_they_need() -> None:
         f"{KUBELET_ROOT}/pod-resources": False,
         "/var/run/cdi": True,
     }
+    assert needs_of(plugin).one_at_a_time == ("example.com/card keeps track of who uses its devices",)
+    assert needs_of(Plain()).one_at_a_time == ()
 
 
 def test_ready_made_directory() -> None:
