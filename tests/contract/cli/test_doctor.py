@@ -13,7 +13,8 @@ import pytest
 from plugbay import HEALTHY, Device, plugin, unhealthy
 from plugbay.cli.main import run
 from plugbay.observe.doctor.catalogue import CHECKS, examine
-from plugbay.observe.doctor.evidence.host import Host
+from plugbay.observe.doctor.evidence.checkpoint import read_checkpoint
+from plugbay.observe.doctor.evidence.host import Gaps, Host
 from plugbay.observe.doctor.evidence.reading import read_evidence
 from plugbay.observe.doctor.finding import Diagnosis
 from plugbay.testing.local.kubelet import LocalKubelet
@@ -77,7 +78,8 @@ async def test_what_could_not_be_read_is_not_well(node: NodeOnDisk, capsys: Show
     assert "well" not in told
     assert "nothing wrong was found" in told
     assert "could not read /var/lib/kubelet/plugins_registry: Not a directory" in told
-    assert "incomplete, and would not have found everything: PBD102, PBD103" in told
+    assert f"by the {len(CHECKS) - 10} of {len(CHECKS)} checks that could see everything" in told
+    assert "Incomplete, so that they would not have found everything: PBD102, PBD103" in told
 
 
 async def test_hostile_texts_do_not_reach_the_terminal(node: NodeOnDisk, capsys: Shown) -> None:
@@ -162,11 +164,22 @@ def test_a_dry_run_without_fix_makes_no_sense(capsys: Shown) -> None:
 # --- kubelets of ours -----------------------------------------------------------------------------------------------
 
 
-async def examined(kubelet: LocalKubelet) -> Diagnosis:
-    """The kubelet's root is looked at as that of a machine that has nothing else."""
+def host_of(kubelet: LocalKubelet) -> Host:
+    """A machine that has nothing but the kubelet's root."""
     root = kubelet.paths.root
-    evidence = await read_evidence(Host(time.time(), root.parent, Path("/") / root.name))
+    return Host(time.time(), root.parent, Path("/") / root.name)
+
+
+async def examined(kubelet: LocalKubelet) -> Diagnosis:
+    evidence = await read_evidence(host_of(kubelet))
     return examine(evidence, [each for each in CHECKS if each.id != "PBD707"])  # the disk of this machine is its own
+
+
+async def until_written(kubelet: LocalKubelet) -> None:
+    """Wait until the checkpoint names the pod: our manager writes it when its store has it already."""
+    async with asyncio.timeout(WITHIN_S):
+        while not read_checkpoint(host_of(kubelet), Gaps()).entries:  # noqa: ASYNC110 - a file, which tells nothing
+            await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize(("is_node", "expected"), [(False, {"PBD303"}), (True, {"PBD302"})], ids=["manager", "node"])
@@ -182,6 +195,7 @@ async def test_a_kubelet_of_ours_is_well_until_a_device_fails(is_node: bool, exp
         if not is_node:  # a device that a pod holds
             pod = await kubelet.admit({"example.com/card": 2})
             (kubelet.paths.root / "pods" / pod.uid).mkdir(parents=True)
+            await until_written(kubelet)
         before = await examined(kubelet)
         assert [each.seen for each in before.findings] == []
         failed.add("c1")

@@ -16,6 +16,7 @@ _WIDEST: Final = 110
 _LONGEST: Final = 400
 _LABEL: Final = 8
 _MOST_GAPS: Final = 6
+_MOST_IDS: Final = 15
 
 
 def page(diagnosis: Diagnosis, where: str, *, width: int, about: str = "") -> str:
@@ -71,22 +72,29 @@ def verdict(diagnosis: Diagnosis, where: str, *, width: int, about: str = "") ->
         )
         if (count := diagnosis.count(severity))
     ]
-    found = ", ".join(counts) or "nothing wrong was found"
-    yield from textwrap.wrap(f"{subject}: {found}, by {diagnosis.checks} checks.", width)
-    if diagnosis.incomplete:
-        count = len(diagnosis.incomplete)
-        ids = ", ".join(each.check.id for each in diagnosis.incomplete)
-        yield from textwrap.wrap(
-            f"{count} of them {'is' if count == 1 else 'are'} incomplete, and would not have found everything: {ids}.",
-            width,
-        )
-        reasons = list(dict.fromkeys(why for each in diagnosis.incomplete for why in each.why))
-        for why in reasons[:_MOST_GAPS]:
-            yield from _wrapped(f"{harmless(why)}", "", width)
-        if len(reasons) > _MOST_GAPS:
-            yield f"  and {len(reasons) - _MOST_GAPS} more; --json has all"
+    whole, partial = diagnosis.checks - len(diagnosis.incomplete), len(diagnosis.incomplete)
+    by = f"{diagnosis.checks} checks" if not partial else f"{diagnosis.checks} checks, {partial} of them incomplete"
+    if not counts:
+        by = f"the {whole} of {diagnosis.checks} checks that could see everything"
+    yield from textwrap.wrap(f"{subject}: {', '.join(counts) or 'nothing wrong was found'}, by {by}.", width)
+    if partial:
+        yield from _gaps(diagnosis, width)
     if any(each.seen.fixes for each in diagnosis.findings):
         yield "Some of it can be mended without harm: plugbay doctor --fix --dry-run shows what --fix would do."
+
+
+def _gaps(diagnosis: Diagnosis, width: int) -> Iterator[str]:
+    """The checks that could not see everything, and why."""
+    ids = [each.check.id for each in diagnosis.incomplete]
+    named = ", ".join(ids) if len(ids) <= _MOST_IDS else f"{len(ids)} checks, which --json names"
+    yield from textwrap.wrap(f"Incomplete, so that they would not have found everything: {named}.", width)
+    reasons = list(dict.fromkeys(why for each in diagnosis.incomplete for why in each.why))
+    for why in reasons[:_MOST_GAPS]:
+        yield from _wrapped(harmless(why), "", width)
+    if len(reasons) > _MOST_GAPS:
+        yield f"  and {len(reasons) - _MOST_GAPS} more, which --json has"
+    if any("Permission denied" in why or "closed to this user" in why for why in reasons):
+        yield "Root sees more: sudo plugbay doctor"
 
 
 def pod_lines(pod: PodSight, evidence: Examined) -> Iterator[str]:

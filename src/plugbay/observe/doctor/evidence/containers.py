@@ -42,7 +42,11 @@ def read_engine(host: Host, gaps: Gaps) -> EngineSight | None:
     """The engine of the machine, by its socket; None if there is none."""
     for name, socket, configs in _SOCKETS:
         path = host.at(socket)
-        if not path.is_socket():
+        try:
+            if not path.is_socket():
+                continue
+        except OSError as error:
+            gaps.note(EvidenceSource.ENGINE, socket, error)
             continue
         is_listening = is_answering(path) or not os.access(path, os.W_OK)
         config = next((each for each in configs if host.at(each).is_file()), "")

@@ -15,6 +15,7 @@ CONTROL_SOCKET: Final = "plugbay.sock"
 """The control socket of a node of ours, below its root."""
 JOURNALS: Final = ".plugbay"
 """The directory of our plugins' journals, in the kubelet's directory for plugins."""
+_LOCK: Final = "plugbay.lock"
 _MOST_LINKS: Final = 40
 """As many symbolic links as Linux follows in one path."""
 
@@ -102,3 +103,13 @@ class Host:
             return f"/{Path(path).relative_to(self.root)}" if not self.is_this_machine else str(path)
         except ValueError:
             return str(path)
+
+
+def is_our_node(host: Host) -> bool:
+    """Whether the kubelet is a node of plugbay, up or down.
+
+    Raises:
+        OSError: its root is closed to this user.
+    """
+    root = host.at(host.kubelet_root)
+    return (root / CONTROL_SOCKET).is_socket() or (root / _LOCK).is_file()

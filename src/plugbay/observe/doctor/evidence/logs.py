@@ -33,6 +33,11 @@ REASONS: Final = (
 _VALUE: Final = r'(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|\'(?P<single>[^\']*)\'|(?P<bare>\S+))'
 _FIELD: Final = re.compile(rf"\b(?P<key>pod|object|podUID|reason|message|err|type|resource|resourceName)[=:] ?{_VALUE}")
 _MESSAGE: Final = re.compile(r'\] "(?P<text>(?:[^"\\]|\\.)*)"')
+_REFERENCE: Final = re.compile(
+    r'Kind:"Pod", Namespace:"(?P<namespace>[^"]*)", Name:"(?P<name>[^"]*)", UID:"(?P<uid>[^"]*)"'
+    r".*? reason: '[^']*' (?P<message>.*)"
+)
+"""An event in the form that kubelets logged up to 1.21."""
 _VERSION: Final = re.compile(r'"?Kubelet version"?\s+kubeletVersion="?v?(?P<version>[0-9]+\.[0-9]+\.[0-9]+)')
 _NOTED: Final = re.compile(
     r"UnexpectedAdmissionError|TopologyAffinityError|OutOf[a-z]|NodeAffinity|"
@@ -111,8 +116,10 @@ def happening_of_line(line: str, source: str) -> PodHappening:
     message = fields.get("message") or fields.get("err") or (said["text"] if said else line)
     if "Got registration request" in line:
         reason, message = "Registered", fields.get("resourceName") or fields.get("resource", "")
-    pod = fields.get("pod") or fields.get("object", "")
-    return PodHappening(source, reason, message, pod if "/" in pod else "", fields.get("podUID", ""), at=line[:21])
+    pod, uid = fields.get("pod") or fields.get("object", ""), fields.get("podUID", "")
+    if (about := _REFERENCE.search(line)) is not None:
+        pod, uid, message = f"{about['namespace']}/{about['name']}", about["uid"], about["message"]
+    return PodHappening(source, reason, message, pod if "/" in pod else "", uid, at=line[:21])
 
 
 def _unquoted(match: re.Match[str]) -> str:

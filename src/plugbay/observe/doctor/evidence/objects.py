@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from plugbay.errors import PlugbayError
 from plugbay.kernel.files import read_bytes
-from plugbay.observe.doctor.evidence.host import CONTROL_SOCKET, Gaps, Host
+from plugbay.observe.doctor.evidence.host import CONTROL_SOCKET, Gaps, Host, is_our_node
 from plugbay.observe.doctor.evidence.values import (
     ContainerSight,
     DeviceSight,
@@ -50,10 +50,10 @@ class Objects:
 
 def read_objects(host: Host, files: Iterable[Path], gaps: Gaps) -> Objects:
     """The objects of the node at the host's kubelet root, if it is ours, and of ``files``."""
-    found = Objects()
-    if (host.at(host.kubelet_root) / CONTROL_SOCKET).is_socket():
-        found.is_ours = True
-        _ask_node(host, found, gaps)
+    found = Objects(is_ours=is_our_node(host))
+    if found.is_ours and not _has_asked_node(host, found, gaps):
+        # It has no directory for each pod, as a kubelet has.
+        gaps.note(EvidenceSource.PODS, f"the pods of the node at {host.kubelet_root}", "the node does not answer")
     for path in files:
         try:
             document = json.loads(read_bytes(path))
@@ -105,7 +105,7 @@ def _kind(item: Object) -> str:
     return _text(item, "kind")
 
 
-def _ask_node(host: Host, found: Objects, gaps: Gaps) -> None:
+def _has_asked_node(host: Host, found: Objects, gaps: Gaps) -> bool:
     # Imported here: only our own node speaks HTTP here.
     from plugbay.ops.http_client import UnixHttpClient
 
@@ -117,11 +117,12 @@ def _ask_node(host: Host, found: Objects, gaps: Gaps) -> None:
             document = response.json()
         except (PlugbayError, ValueError) as error:
             gaps.note(EvidenceSource.OBJECTS, f"{path} of the node at {host.shown(socket)}", error)
-            return
+            return False
         if path == _DEVICES:
             _take_devices(_mapping(document), found)
         else:
             _take(document, found, f"the node's {path.rpartition('/')[2]}")
+    return True
 
 
 def _take(document: object, found: Objects, source: str) -> None:

@@ -13,12 +13,12 @@ from typing import Final, TypeVar
 from plugbay.observe.doctor.evidence.calls import ask_plugins, ask_pod_resources, ask_registrants
 from plugbay.observe.doctor.evidence.checkpoint import read_checkpoint
 from plugbay.observe.doctor.evidence.containers import read_engine, read_given, read_networks, read_specs
-from plugbay.observe.doctor.evidence.host import CONTROL_SOCKET, Gaps, Host
+from plugbay.observe.doctor.evidence.host import Gaps, Host, is_our_node
 from plugbay.observe.doctor.evidence.kubelet import read_kubelet
 from plugbay.observe.doctor.evidence.listeners import read_lost_listeners
 from plugbay.observe.doctor.evidence.logs import read_happenings
 from plugbay.observe.doctor.evidence.machine import read_journals, read_machine, with_given
-from plugbay.observe.doctor.evidence.machine_values import CniSight, EngineSight, MachineSight, SpecSight
+from plugbay.observe.doctor.evidence.machine_values import CniSight, EngineSight, HostFile, MachineSight, SpecSight
 from plugbay.observe.doctor.evidence.objects import Objects, merged, read_objects
 from plugbay.observe.doctor.evidence.pods import read_pods
 from plugbay.observe.doctor.evidence.sockets import (
@@ -32,6 +32,7 @@ from plugbay.observe.doctor.evidence.values import (
     EvidenceSource,
     Examined,
     JournalSight,
+    KubeletEvidence,
     LostListener,
     PodHappening,
     PodResourcesSight,
@@ -59,7 +60,7 @@ async def read_evidence(host: Host, *, objects: Iterable[Path] = (), may_list: b
     async with asyncio.TaskGroup() as tasks:
 
         def reading(source: EvidenceSource, missing: _T, read: Callable[[], _T]) -> asyncio.Task[_T]:
-            return tasks.create_task(_in_time(source, missing, read, gaps))
+            return tasks.create_task(_in_time(source, missing, read, host, gaps))
 
         nowhere = DirectorySight("", is_there=False)
         nothing: tuple[SocketSight, ...] = ()
@@ -86,9 +87,12 @@ async def read_evidence(host: Host, *, objects: Iterable[Path] = (), may_list: b
     objects_found = found.result()
     pods = tuple(merged((*objects_found.pods, *directories.result())))
     registration = next((each for each in sockets.result() if each.path.endswith("/kubelet.sock")), None)
+    pid = registration.pid if registration else 0
+    no_kubelet = KubeletEvidence(str(host.kubelet_root))
+    kubelet = await _in_time(EvidenceSource.SETTINGS, no_kubelet, lambda: read_kubelet(host, gaps, pid=pid), host, gaps)
     evidence = Examined(
         replace(
-            read_kubelet(host, gaps, pid=registration.pid if registration else 0),
+            kubelet,
             is_ours=objects_found.is_ours,
             runtime=objects_found.runtime,
         ),
@@ -123,16 +127,18 @@ def _engine_and_networks(host: Host, gaps: Gaps) -> tuple[EngineSight | None, Cn
 
 async def _asked(evidence: Examined, host: Host, gaps: Gaps, *, may_list: bool) -> Examined:
     """The evidence with what plugins and PodResources answer, and the checkpoint as it is after that."""
+    no_files: tuple[HostFile, ...] = ()
     sockets, registrants, pod_resources = await asyncio.gather(
         ask_plugins(evidence.sockets, host),
         ask_registrants(evidence.registry_sockets, host),
         _ask_kubelet(evidence, host, gaps, may_list=may_list),
     )
-    after = read_checkpoint(host, gaps)
+    after = await _checkpoint(host, gaps)
     if after.entries != evidence.checkpoint.entries and pod_resources.held is not None:  # it changed meanwhile
         pod_resources = await _ask_kubelet(replace(evidence, checkpoint=after), host, gaps, may_list=may_list)
-        after = read_checkpoint(host, gaps)
-    given = read_given(after.entries, host)
+        after = await _checkpoint(host, gaps)
+    entries = after.entries
+    given = await _in_time(EvidenceSource.GIVEN, no_files, lambda: read_given(entries, host), host, gaps)
     return replace(
         evidence,
         sockets=sockets,
@@ -140,6 +146,12 @@ async def _asked(evidence: Examined, host: Host, gaps: Gaps, *, may_list: bool) 
         pod_resources=pod_resources,
         checkpoint=after,
         machine=with_given(evidence.machine, given),
+    )
+
+
+async def _checkpoint(host: Host, gaps: Gaps) -> CheckpointSight:
+    return await _in_time(
+        EvidenceSource.CHECKPOINT, CheckpointSight(""), lambda: read_checkpoint(host, gaps), host, gaps
     )
 
 
@@ -154,8 +166,7 @@ async def _ask_kubelet(evidence: Examined, host: Host, gaps: Gaps, *, may_list: 
 
 def _log(host: Host, gaps: Gaps) -> tuple[tuple[PodHappening, ...], str]:
     """The kubelet's log; the events of our own node say all that its log does."""
-    is_ours = (host.at(host.kubelet_root) / CONTROL_SOCKET).is_socket()
-    return ((), "") if is_ours else read_happenings(host, gaps)
+    return ((), "") if is_our_node(host) else read_happenings(host, gaps)
 
 
 def _with_log(evidence: Examined, found: Objects, said: tuple[PodHappening, ...], version: str) -> Examined:
@@ -165,28 +176,26 @@ def _with_log(evidence: Examined, found: Objects, said: tuple[PodHappening, ...]
     return replace(evidence, kubelet=kubelet, happenings=(*evidence.happenings, *said))
 
 
-async def _in_time(source: EvidenceSource, missing: _T, read: Callable[[], _T], gaps: Gaps) -> _T:
-    """Read in a thread that may hang: the process ends without it."""
+async def _in_time(source: EvidenceSource, missing: _T, read: Callable[[], _T], host: Host, gaps: Gaps) -> _T:
+    """Read in a thread that may hang: the process ends without it. A source that fails does not spoil the others."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[_T] = loop.create_future()
 
-    def finish(result: _T | None, error: BaseException | None) -> None:
-        if done.cancelled():
-            return
-        if error is not None:
-            done.set_exception(error)
-        else:
-            done.set_result(result)  # type: ignore[arg-type]  # without an error there is a result
+    def finish(result: _T) -> None:
+        if not done.cancelled():
+            done.set_result(result)
 
     def work() -> None:
         try:
             result = read()
-        except BaseException as error:
-            outcome: tuple[_T | None, BaseException | None] = None, error
-        else:
-            outcome = result, None
+        except OSError as error:
+            gaps.note(source, host.shown(error.filename) if error.filename else source.value, error)
+            result = missing
+        except Exception as error:  # whatever lies on a node that is broken
+            gaps.note(source, source.value, f"{type(error).__name__}: {error}")
+            result = missing
         with contextlib.suppress(RuntimeError):  # the loop has been closed: nothing waits any more
-            loop.call_soon_threadsafe(finish, *outcome)
+            loop.call_soon_threadsafe(finish, result)
 
     threading.Thread(target=work, name=f"reading {source.value}", daemon=True).start()
     try:

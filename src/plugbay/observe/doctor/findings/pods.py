@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from plugbay.observe.doctor.evidence.values import EvidenceSource, Examined
+from plugbay.observe.doctor.evidence.values import EvidenceSource, Examined, PodSight
 from plugbay.observe.doctor.finding import Check, FindingSeverity, Seen
 
 _PREFIX: Final = re.compile(r"^(Pod was rejected: )?(Allocate failed due to )?")
 _SUFFIX: Final = ", which is unexpected"
 _RESOURCE: Final = re.compile(r"[a-z0-9][a-z0-9.-]*\.[a-z0-9-]+/[A-Za-z0-9._-]*[A-Za-z0-9]")
 _LONG_END_S: Final = 60
+_MOST_HOLDERS: Final = 8
 
 _WHY: Final = (
     (
@@ -91,25 +92,39 @@ def _rejections(evidence: Examined, reasons: Callable[[str], bool]) -> Iterator[
     for pod in evidence.pods:
         if reasons(pod.reason) and pod.phase in ("Failed", ""):
             seen |= {pod.title, pod.uid}
-            yield _rejection(pod.title, pod.uid, pod.reason, pod.message, "the pod's status")
+            yield _rejection(evidence, pod, pod.reason, pod.message, "the pod's status")
     there = {pod.title for pod in evidence.pods}
     knows_pods = any(pod.phase for pod in evidence.pods)
     for each in evidence.happenings:
         if reasons(each.reason) and each.pod and each.pod not in seen and (not knows_pods or each.pod in there):
             seen.add(each.pod)
-            yield _rejection(each.pod, each.uid, each.reason, each.message, each.source)
+            namespace, _, name = each.pod.partition("/")
+            yield _rejection(evidence, PodSight(each.uid, namespace, name), each.reason, each.message, each.source)
 
 
-def _rejection(title: str, uid: str, reason: str, message: str, source: str) -> Seen:
+def _rejection(evidence: Examined, pod: PodSight, reason: str, message: str, source: str) -> Seen:
     said = _PREFIX.sub("", message).removesuffix(_SUFFIX)
     why, remedy = next(((w, r) for text, w, r in _WHY if text in said), ("", ""))
+    resources = tuple(dict.fromkeys(_RESOURCE.findall(said)))
     return Seen(
-        f"Pod {title} was refused by the kubelet{f': {why}' if why else ''}",
-        (f"{source}: {reason}: {said}",),
-        pods=tuple(each for each in (title, uid) if each),
-        resources=tuple(dict.fromkeys(_RESOURCE.findall(said))),
+        f"Pod {pod.title} was refused by the kubelet{f': {why}' if why else ''}",
+        (f"{source}: {reason}: {said}", *_holders(evidence, resources)),
+        pods=tuple(each for each in (pod.title, pod.uid) if each),
+        resources=resources,
         remedy=remedy,
     )
+
+
+def _holders(evidence: Examined, resources: Iterable[str]) -> Iterator[str]:
+    """The devices of each resource, and the pods that have them, as they are now."""
+    allocatable = evidence.pod_resources.allocatable
+    for name in resources:
+        if allocatable is not None:
+            yield f"PodResources GetAllocatableResources, now: {len(allocatable.get(name, ()))} devices of {name}"
+        held = [each for each in evidence.checkpoint.entries if each.resource == name]
+        for each in held[:_MOST_HOLDERS]:
+            owner = evidence.pod_title(each.pod_uid)
+            yield f"{evidence.checkpoint.path}, now: {', '.join(each.devices)} of {name} is held by {owner}"
 
 
 def waiting(evidence: Examined) -> Iterator[Seen]:
@@ -119,11 +134,21 @@ def waiting(evidence: Examined) -> Iterator[Seen]:
             if not names:
                 continue
             yield Seen(
-                f"Pod {pod.title} waits for {', '.join(names)}",
+                f"Pod {pod.title} waits for {', '.join(names)}{_too_much(evidence, pod, names)}",
                 (f"the pod's status: {pod.reason}: {pod.message}", *_supply(evidence, names)),
                 pods=(pod.uid, pod.title),
                 resources=names,
             )
+
+
+def _too_much(evidence: Examined, pod: PodSight, names: Iterable[str]) -> str:
+    """The clause that says that waiting is of no use here."""
+    for told in evidence.resources:
+        asked = [each.limits.get(told.name, "0") for each in pod.containers]
+        wanted = sum(int(each) for each in asked if each.isdigit())
+        if told.name in names and wanted > told.capacity:
+            return f": it asks for {wanted}, and this node has {told.capacity} in all"
+    return ""
 
 
 def _supply(evidence: Examined, names: Iterable[str]) -> Iterator[str]:

@@ -13,6 +13,9 @@ _MOST_BYTES: Final = 107
 _ROOM_BYTES: Final = 20
 """A plugin's socket has a name of its own below the directory."""
 _OUR_NAME: Final = re.compile(r".*/[^/]+-[0-9a-f]{8}\.sock")
+_START_OURS: Final = (
+    "This is a node of plugbay, and it is down: plugbay node up starts it, plugbay node status looks at it."
+)
 _OTHERS_WRITE: Final = 0o022
 _OPEN_TYPE: Final = re.compile(r"[^:]+:[^:]+:(container_file_t|container_share_t|svirt_sandbox_file_t)(:|$)")
 _REFUSAL: Final = re.compile(
@@ -25,7 +28,8 @@ _NAME: Final = re.compile(r"ResourceName \"?([a-zA-Z0-9./_-]+)")
 
 
 def no_kubelet(evidence: Examined) -> Iterator[Seen]:
-    if not evidence.plugins.is_there and not evidence.is_unread(evidence.plugins.path, ""):
+    directory = evidence.plugins
+    if directory.path and not directory.is_there and not evidence.is_unread(directory.path):
         yield Seen(
             f"No kubelet has ever run with the root {evidence.kubelet.root}",
             (f"{evidence.plugins.path}: there is no such directory",),
@@ -39,7 +43,11 @@ def kubelet_down(evidence: Examined) -> Iterator[Seen]:
     if socket is None and evidence.is_unread(evidence.plugins.path, path):
         return
     if socket is None:
-        yield Seen("No plugin can register: the kubelet's socket is missing", (f"{path}: there is no such socket",))
+        yield Seen(
+            "No plugin can register: the kubelet's socket is missing",
+            (f"{path}: there is no such socket",),
+            remedy=_START_OURS if evidence.kubelet.is_ours else "",
+        )
     elif socket.state in (SocketState.DEAD, SocketState.FULL):
         yield Seen("No plugin can register with the kubelet", (f"{path}: {socket.state.value}",))
 
