@@ -17,7 +17,7 @@ class UsageError(OperatorError):
 
 
 class NeedsRefused(OperatorError):
-    """A Pod Security level does not admit what plugins need; the text has each rule with what it refuses."""
+    """No pod may have, or can have, what plugins need; the text says what they need, and what is in the way."""
 
 
 class PathTooLong(OperatorError):

@@ -11,7 +11,7 @@ from dataclasses import field
 from enum import Enum
 from typing import Final
 
-from plugbay.errors import UsageError
+from plugbay.errors import NeedsRefused, UsageError
 from plugbay.model.dns import MAX_LABEL, is_label, is_subdomain
 from plugbay.model.selectors import Selector
 from plugbay.sdk.deploying.plugin_needs import PluginNeeds, is_below
@@ -82,6 +82,7 @@ class Deployment:
 
         Raises:
             UsageError: one sentence about the first thing that is wrong.
+            NeedsRefused: the files need a place that a need has.
         """
         for what, text in (("name", self.name), ("namespace", self.namespace)):
             if not is_label(text):
@@ -95,7 +96,7 @@ class Deployment:
         image_name(self.image)
         for each in self.needs.directories:
             if is_below(FILES, each.place) or is_below(each.place, FILES):
-                raise UsageError(f"{each.place} ({each.reason}) cannot be mounted: {FILES} holds the plugin's files")
+                raise NeedsRefused(f"{each.place} ({each.reason}) cannot be mounted: {FILES} holds the plugin's files")
         if (size := sum(len(text.encode()) for text in self.files.values())) > MAX_CONFIG_MAP:
             raise UsageError(f"the files have {size} bytes, and a ConfigMap holds at most {MAX_CONFIG_MAP}")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
-from plugbay.errors import UsageError
+from plugbay.errors import NeedsRefused
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.sdk.author.needs import HostDirectory, Need, OneAtATime
 from plugbay.sdk.author.plugin import DevicePlugin, as_paths, gives_back, offers
@@ -34,7 +34,7 @@ class DeclaresNeeds(Protocol):
         """The needs.
 
         Raises:
-            UsageError: no manifest can give them.
+            NeedsRefused: no manifest can give them.
         """
 
 
@@ -45,7 +45,7 @@ async def needs_now(members: Iterable[Member], also: Iterable[Need] = ()) -> Plu
 
     Raises:
         DiscoveryFailed: such a function failed.
-        UsageError: no manifest can give what is needed.
+        NeedsRefused: no manifest can give what is needed.
     """
     served: dict[str, None] = {}
     needs: list[Need] = [_SOCKETS, *also]
@@ -81,7 +81,7 @@ def plugin_needs(plugin: DevicePlugin) -> Iterator[Need]:
     """The needs of one plugin beside the directory of sockets.
 
     Raises:
-        UsageError: it watches what no container can see.
+        NeedsRefused: it watches what no container can see.
     """
     name = plugin.resource_name
     yield from plugin.needs
@@ -101,7 +101,7 @@ def plugin_needs(plugin: DevicePlugin) -> Iterator[Need]:
 def _to_watch(name: str, paths: Iterable[Path]) -> Iterator[HostDirectory]:
     for path in paths:
         if not path.is_absolute():
-            raise UsageError(f"{name} watches {str(path)!r}, which a container has elsewhere: a path from / is wanted")
+            raise NeedsRefused(f"{name} watches {str(path)!r}, which a container has elsewhere: use a path from /")
         if (place := _mounted(name, Path(os.path.normpath(path)))) is not None:
             yield HostDirectory(str(place), f"{name} watches {path}")
 
@@ -114,5 +114,5 @@ def _mounted(name: str, path: Path) -> Path | None:
         return None
     place = path.parent if path.is_file() else path  # a file that is replaced is another file
     if len(place.parts) < 2 or (place != path and len(place.parts) < 3):
-        raise UsageError(f"{name} watches {path}: {place} is too much to mount, it needs a directory of its own")
+        raise NeedsRefused(f"{name} watches {path}: {place} is too much to mount, it needs a directory of its own")
     return place

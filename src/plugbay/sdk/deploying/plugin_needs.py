@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from plugbay.errors import UsageError
+from plugbay.errors import NeedsRefused
 from plugbay.sdk.author.needs import (
     Capability,
     HostDirectory,
@@ -57,7 +57,7 @@ def combined(served: tuple[str, ...], needs: Iterable[Need]) -> PluginNeeds:
     """All ``needs`` of a process that serves ``served``, each once, with all reasons for it.
 
     Raises:
-        UsageError: two of them exclude each other.
+        NeedsRefused: two of them exclude each other.
     """
     needs = tuple(dict.fromkeys(needs))
     memory = [each.mebibytes for each in needs if isinstance(each, Memory)]
@@ -79,7 +79,7 @@ def _directories(wanted: Iterable[HostDirectory]) -> dict[str, HostDirectory]:
     for each in wanted:
         before = by_place.setdefault(each.place, each)
         if before.path != each.path:
-            raise UsageError(f"two directories of the host are wanted at {each.place}: {before.path} and {each.path}")
+            raise NeedsRefused(f"two directories of the host are wanted at {each.place}: {before.path} and {each.path}")
         by_place[each.place] = _with(before, each)
     return by_place
 
@@ -128,5 +128,7 @@ def _variables(wanted: Iterable[Variable]) -> tuple[Variable, ...]:
     for each in wanted:
         before = by_name.setdefault(each.name, each)
         if before.value != each.value:
-            raise UsageError(f"the variable {each.name} is wanted with two values: {before.value!r} and {each.value!r}")
+            raise NeedsRefused(
+                f"the variable {each.name} is wanted with two values: {before.value!r} and {each.value!r}"
+            )
     return tuple(each for _, each in sorted(by_name.items()))

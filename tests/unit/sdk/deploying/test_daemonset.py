@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from plugbay import Capability, HostDirectory, Memory, OneAtATime, Privileged, Variable
-from plugbay.errors import UsageError
+from plugbay.errors import NeedsRefused, UsageError
 from plugbay.sdk.author.needs import Need
 from plugbay.sdk.deploying.deployment import Deployment, default_name
 from plugbay.sdk.deploying.noted_yaml import noted_yaml
@@ -161,7 +161,7 @@ def test_what_an_api_server_would_refuse(fields: Any, problem: str) -> None:
 
 @pytest.mark.parametrize("place", ["/plugin", "/plugin/gophers"])
 def test_place_of_the_files_is_taken(place: str) -> None:
-    with pytest.raises(UsageError, match="/plugin holds the plugin's files"):
+    with pytest.raises(NeedsRefused, match="/plugin holds the plugin's files"):
         deployment(HostDirectory(place, WHY))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from plugbay import Assignment, Capability, Device, DevicePlugin, HostDirectory, Memory, Privileged, Variable, resources
-from plugbay.errors import InvalidNvidiaConfig, UsageError
+from plugbay.errors import InvalidNvidiaConfig, NeedsRefused
 from plugbay.kubelet.paths import STOCK_ROOT
 from plugbay.plugins.directory.plugin import DirectoryPlugin
 from plugbay.plugins.nvidia.config.arguments import parse_arguments
@@ -80,7 +80,7 @@ def test_watched_file_is_seen_in_its_directory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("watched", ["cards", "/", "/etc/hostname"])
 def test_watched_path_that_no_container_should_have(watched: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(f"example.com/card watches {watched}") + "|'cards'"):
+    with pytest.raises(NeedsRefused, match=re.escape(f"example.com/card watches {watched}") + "|'cards'"):
         needs_of(with_watch(watched))
 
 
@@ -211,5 +211,5 @@ def test_directory_with_another_place_covers_nothing_but_its_own() -> None:
     ids=["directories", "variables"],
 )
 def test_needs_that_exclude_each_other(wanted: list[Need]) -> None:
-    with pytest.raises(UsageError, match=r"(?s)wanted .*(/a and /b|'1' and '2')"):
+    with pytest.raises(NeedsRefused, match=r"(?s)wanted .*(/a and /b|'1' and '2')"):
         combined(("r",), wanted)
