@@ -55,6 +55,9 @@ COMMANDS: Final[dict[str, Command | Group]] = {
     "manifest": Command(
         "print the DaemonSet of plugins, with the least rights that do", "plugbay.cli.plugins.manifest:declare"
     ),
+    "migrate": Command(
+        "print a manifest for what another device plugin was set to", "plugbay.cli.plugins.migrate:declare"
+    ),
     "node": Group(
         "run this machine's node, and look at it",
         "Run this machine's node, look at it, empty it.",

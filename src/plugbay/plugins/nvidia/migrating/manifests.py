@@ -1,0 +1,184 @@
+"""NVIDIA's manifests, of its repository or rendered from its chart, and its configuration files. Pure.
+
+Source: k8s-device-plugin 0.20 ``deployments/``; spec 9.1, 9.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from plugbay.documents.texts import to_yaml
+from plugbay.errors import UsageError
+from plugbay.model.field_path import FieldPath
+from plugbay.plugins.nvidia.config import flags
+from plugbay.plugins.nvidia.migrating.reader import NvidiaReading
+from plugbay.plugins.nvidia.migrating.values import are_values, read_values
+from plugbay.sdk.deploying.migrating import workloads
+from plugbay.sdk.deploying.migrating.settings import ForeignSettings, Migration, NoteKind
+
+_PLUGIN: Final = "nvidia-device-plugin"
+_IMAGE: Final = "k8s-device-plugin"
+_MANAGER: Final = "config-manager"
+_OTHERS: Final = {
+    "gpu-feature-discovery": "`plugbay nvidia labels` takes its place, but this is not part of the manifest",
+    "mps-control-daemon": "`plugbay nvidia mps` takes its place, but this is not part of the manifest",
+}
+_OF_MANAGER: Final = {
+    "NODE_LABEL": flags.NODE_LABEL,
+    "DEFAULT_CONFIG": flags.DEFAULT_CONFIG,
+    "FALLBACK_STRATEGIES": flags.FALLBACK_STRATEGIES,
+}
+_CONFIG_FIELDS: Final = frozenset({"version", "flags", "resources", "sharing", "imex"})
+_CONFIG_NAME: Final = "config.yaml"
+_RIGHTS: Final = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+
+
+def is_nvidia(settings: ForeignSettings) -> bool:
+    """Whether a document is for NVIDIA's plugin: a workload, values of its chart, or a configuration file."""
+    if workloads.kind_of(settings) in workloads.WORKLOADS:
+        return any(_program(settings, each) for each in workloads.containers_of(settings))
+    return are_values(settings) or _is_configuration(settings)
+
+
+def _is_configuration(settings: ForeignSettings) -> bool:
+    keys = set(settings.keys())
+    return not workloads.kind_of(settings) and bool(keys & {"flags", "sharing", "imex"}) and keys <= _CONFIG_FIELDS
+
+
+def _program(settings: ForeignSettings, container: FieldPath) -> str:
+    """The program of NVIDIA's that a container runs; empty if it is none of them."""
+    first = next((word.rpartition("/")[2] for word, _ in workloads.read_words(settings, container)), "")
+    name = settings.at(*container, "name")
+    known = (_PLUGIN, _MANAGER, *_OTHERS)
+    if first in known:
+        return first
+    if not first.startswith("-") and first:
+        return ""
+    if _IMAGE not in workloads.image_of(settings, container):
+        return ""
+    return next((each for each in known if str(name).startswith(each)), _PLUGIN)
+
+
+def migrate_nvidia(documents: Sequence[ForeignSettings], words: Sequence[str]) -> Migration:
+    """Read its files and flags.
+
+    Args:
+        documents: of all files.
+        words: flags, as on a command line.
+
+    Raises:
+        UsageError: there are several plugins, or a file that is named is missing.
+    """
+    reading = NvidiaReading()
+    plugins = [each for each in documents if _runs(each, _PLUGIN)]
+    values = [each for each in documents if not workloads.kind_of(each) and are_values(each)]
+    if len(twice := [*plugins, *values]) > 1:
+        raise UsageError(f"{twice[1].place(())}: a second plugin; migrate each by itself")
+    reading.read_flags([(word, ()) for word in words], None)
+    for each in values:
+        read_values(each, reading)
+    maps = workloads.config_maps(documents)
+    for each in plugins:
+        _read_plugin(each, reading, maps)
+    _read_configurations(documents, reading)
+    for each in documents:
+        _note_others(each)
+    return reading.migration(documents)
+
+
+def _runs(settings: ForeignSettings, program: str) -> bool:
+    if workloads.kind_of(settings) not in workloads.WORKLOADS:
+        return False
+    return any(_program(settings, each) == program for each in workloads.containers_of(settings))
+
+
+def _read_plugin(settings: ForeignSettings, reading: NvidiaReading, maps: Mapping[str, ForeignSettings]) -> None:
+    reading.pod = workloads.read_workload(settings)
+    programs = {each: _program(settings, each) for each in workloads.containers_of(settings)}
+    is_managed = _MANAGER in programs.values()
+    for container in (each for each, program in programs.items() if program == _MANAGER):
+        _read_manager(settings, container, reading)
+    if is_managed:
+        reading.take_files()
+    for container, program in programs.items():
+        if program == _PLUGIN:
+            _read_container(settings, container, reading)
+        elif program != _MANAGER:
+            settings.note(NoteKind.LEFT, container, _OTHERS.get(program, "it is not NVIDIA's plugin"))
+    _read_maps(settings, reading, maps, is_managed=is_managed)
+    settings.note_rest("a manifest of ours has no such setting")
+
+
+def _read_container(settings: ForeignSettings, container: FieldPath, reading: NvidiaReading) -> None:
+    workloads.note_container(settings, container)
+    words = workloads.read_words(settings, container)
+    own = next((at for at, (word, _) in enumerate(words) if word.startswith("-")), len(words))
+    for _, path in words[:own]:
+        settings.note(NoteKind.OTHERWISE, path, "plugbay serve nvidia")
+    reading.read_flags(words[own:], settings)
+    reading.read_variables(settings, container)
+
+
+def _read_manager(settings: ForeignSettings, container: FieldPath, reading: NvidiaReading) -> None:
+    for at in settings.items(*container, "env"):
+        path = (*container, "env", at)
+        name, value = (settings.at(*path, key) for key in ("name", "value"))
+        if name in _OF_MANAGER and isinstance(value, str):
+            if value:
+                reading.take(_OF_MANAGER[str(name)], value)
+            settings.note(NoteKind.TAKEN, path, f"--{_OF_MANAGER[str(name)].names[0]}")
+    settings.note(NoteKind.OTHERWISE, container, "the plugin follows the node's label itself")
+
+
+def _read_maps(
+    settings: ForeignSettings, reading: NvidiaReading, maps: Mapping[str, ForeignSettings], *, is_managed: bool
+) -> None:
+    """Take the files of the ConfigMaps that the pod mounts."""
+    spec = workloads.template_of(settings)
+    for at in settings.items(*spec, "volumes"):
+        path = (*spec, "volumes", at)
+        name = settings.at(*path, "configMap", "name")
+        if name is None:
+            continue
+        files = maps[str(name)].at("data") if str(name) in maps else None
+        if not (isinstance(files, dict) and all(isinstance(each, str) for each in files.values())):
+            settings.note(NoteKind.LEFT, path, "give the ConfigMap as well: its files go into the manifest")
+            reading.forget_files()
+            continue
+        settings.note(NoteKind.TAKEN, path, "its files are in the ConfigMap of the manifest")
+        maps[str(name)].note(NoteKind.TAKEN, ("data",), "files of the ConfigMap")
+        reading.add_files(files)
+        if not is_managed:
+            reading.serve_one_of_its_files()
+
+
+def _read_configurations(documents: Sequence[ForeignSettings], reading: NvidiaReading) -> None:
+    """Take configuration files over as they are, but for comments."""
+    found = [each for each in documents if _is_configuration(each)]
+    for each in found:
+        name = each.source.rpartition("/")[2] if len(found) > 1 else _CONFIG_NAME
+        if name in reading.files:
+            raise UsageError(f"{each.source}: there is a file {name} already")
+        reading.take_file(name, to_yaml(each.value))
+        each.note(NoteKind.TAKEN, (), f"the file {name} of the ConfigMap, as it is")
+    if len(found) > 1:
+        reading.take_files()
+
+
+def _note_others(settings: ForeignSettings) -> None:
+    """Tell of objects that are not the plugin's workload."""
+    kind = workloads.kind_of(settings)
+    for program, text in _OTHERS.items():
+        if _runs(settings, program) and not _runs(settings, _PLUGIN):
+            settings.note(NoteKind.LEFT, (), text)
+    if kind == "ConfigMap":
+        for field in ("apiVersion", "kind", "metadata"):
+            settings.note(NoteKind.OTHERWISE, (field,), "it has the name of the DaemonSet")
+        settings.note_rest("no volume of the plugin has this ConfigMap")
+    elif kind in _RIGHTS:
+        settings.note(NoteKind.OTHERWISE, (), "the manifest brings the rights that the plugin needs")
+    elif kind and not _runs(settings, _PLUGIN):
+        settings.note(NoteKind.LEFT, (), f"a {kind} is not part of the plugin")
+    elif not kind:
+        settings.note_rest("neither the chart nor the plugin has it")

@@ -1,0 +1,257 @@
+"""``plugbay migrate``: what becomes of other plugins' settings, each with its line, and the manifest of that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from plugbay.cli.main import run
+from plugbay.documents.texts import Document, read_documents
+from plugbay.errors import PlugbayError
+from plugbay.model.field_path import field_text
+from plugbay.plugins.nvidia.migrating.manifests import migrate_nvidia
+from plugbay.sdk.deploying.migrating.settings import ForeignSettings, Migration
+from plugbay.sdk.deploying.migrating.squat import migrate_squat
+
+GOLDEN = Path(__file__).parents[3] / "golden" / "migrate"
+SAMPLES = sorted(each.stem for each in GOLDEN.glob("*.yaml"))
+IMAGE = ("--image", "registry.example.com/plugbay:1")
+
+
+def migrated(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[list[str], list[Any], str]:
+    """The notes, the objects, and what is on standard error."""
+    assert run(["migrate", *argv, *IMAGE] if "--" not in argv else ["migrate", *IMAGE, *argv]) == 0
+    out, err = capsys.readouterr()
+    notes = [line[2:] for line in out.splitlines() if line.startswith("# ") and "Serves" not in line]
+    return notes, list(yaml.safe_load_all(out)), err
+
+
+def command(objects: list[Any]) -> list[str]:
+    [container] = objects[-1]["spec"]["template"]["spec"]["containers"]
+    words: list[str] = container["command"]
+    return words[2:-2]
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_every_setting_of_a_sample_is_told_with_its_line(
+    sample: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Update the golden files after a review by ``plugbay migrate FILE ... | grep '^# FILE' > FILE.notes``."""
+    monkeypatch.chdir(GOLDEN)
+    notes, _, err = migrated(capsys, f"{sample}.yaml")
+    assert [each for each in notes if ".yaml:" in each] == Path(f"{sample}.notes").read_text().splitlines()
+    assert err.splitlines() == [each for each in notes if "NOT TAKEN OVER" in each]
+
+
+def test_paths_of_squat_are_served_by_its_rules(capsys: pytest.CaptureFixture[str]) -> None:
+    _, [files, daemon_set], _ = migrated(capsys, str(GOLDEN / "squat-daemonset.yaml"))
+    assert yaml.safe_load(files["data"]["plugins.yaml"])["plugins"] == [
+        {
+            "target": "path_rules.py:PathRules",
+            "settings": {
+                "resource": "squat.ai/serial",
+                "groups": [
+                    {"paths": [{"path": "/dev/ttyUSB*", "mountPath": "/dev/serial/"}]},
+                    {"paths": [{"path": "/dev/ttyACM*"}]},
+                ],
+            },
+        },
+        {
+            "target": "path_rules.py:PathRules",
+            "settings": {"resource": "squat.ai/fuse", "groups": [{"paths": [{"path": "/dev/fuse"}], "count": 10}]},
+        },
+    ]
+    pod = daemon_set["spec"]["template"]["spec"]
+    assert command([daemon_set]) == ["--config=/plugin/plugins.yaml"]
+    assert "/dev" in [each["mountPath"] for each in pod["containers"][0]["volumeMounts"]]
+    assert pod["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert [each["effect"] for each in pod["tolerations"]] == ["NoExecute", "NoSchedule"]
+
+
+def test_values_of_the_chart_become_flags_files_and_a_place(capsys: pytest.CaptureFixture[str]) -> None:
+    _, objects, _ = migrated(capsys, str(GOLDEN / "nvidia-values.yaml"))
+    files = next(each for each in objects if each["kind"] == "ConfigMap")
+    assert list(files["data"]) == ["default", "shared"]
+    [daemon_set] = [each for each in objects if each["kind"] == "DaemonSet"]
+    assert set(command([daemon_set])) == {
+        "nvidia",
+        "--mig-strategy=mixed",
+        "--fail-on-init-error=false",
+        "--pass-device-specs=true",
+        "--device-list-strategy=envvar,cdi-cri",
+        "--driver-root=/run/nvidia/driver",
+        "--config-file-srcdir=/plugin",
+        "--default-config=default",
+        "--fallback-strategies=named,single",
+        "--mps-root=/run/mps",
+    }
+    pod = daemon_set["spec"]["template"]["spec"]
+    assert (pod["runtimeClassName"], pod["nodeSelector"]) == ("nvidia", {"example.com/gpus": "true"})
+    assert "tolerations" not in pod
+    assert (
+        len(pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]) == 3
+    )
+
+
+def test_a_rendered_chart_needs_no_sidecar(capsys: pytest.CaptureFixture[str]) -> None:
+    _, objects, _ = migrated(capsys, str(GOLDEN / "nvidia-daemonset.yaml"))
+    [daemon_set] = [each for each in objects if each["kind"] == "DaemonSet"]
+    assert daemon_set["metadata"]["namespace"] == "gpu"
+    assert set(command([daemon_set])) == {
+        "nvidia",
+        "--pass-device-specs=false",
+        "--config-file-srcdir=/plugin",
+        "--default-config=all",
+        "--fallback-strategies=named,single",
+    }
+    [container] = daemon_set["spec"]["template"]["spec"]["containers"]
+    assert {"name": "DP_DISABLE_HEALTHCHECKS", "value": "31"} in container["env"]
+
+
+def test_flags_alone_are_enough(capsys: pytest.CaptureFixture[str]) -> None:
+    notes, objects, err = migrated(capsys, "--from", "nvidia", "--", "--mig-strategy", "mixed", "--no-such")
+    assert command(objects) == ["nvidia", "--mig-strategy=mixed"]
+    assert err == "flag: --no-such: NOT TAKEN OVER: the plugin has no such flag\n"
+    device = "{name: fuse, groups: [{paths: [{path: /dev/fuse}]}]}"
+    notes, objects, err = migrated(capsys, "--from", "squat", "--", "--device", device, "--domain=x.example")
+    assert yaml.safe_load(objects[0]["data"]["plugins.yaml"])["plugins"][0]["settings"]["resource"] == "x.example/fuse"
+    assert "flag --device:1: groups[0].paths[0].path: /dev/fuse: taken over: the same" in notes
+    assert not err
+
+
+def test_objects_in_a_list_of_kubectl_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    objects = list(yaml.safe_load_all((GOLDEN / "nvidia-daemonset.yaml").read_text()))
+    objects[-1]["metadata"] |= {"uid": "u", "generation": 3}
+    (tmp_path / "list").write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": objects}))
+    notes, made, err = migrated(capsys, str(tmp_path / "list"))
+    assert "--default-config=all" in command(made)
+    assert len(err.splitlines()) == len(Path(GOLDEN / "nvidia-daemonset.notes").read_text().split("NOT TAKEN")) - 1
+    assert any("metadata.generation: 3: done otherwise: the API server's" in each for each in notes)
+
+
+def test_values_for_our_chart(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["migrate", str(GOLDEN / "nvidia-values.yaml"), *IMAGE, "-o", "values", "--name=gpus"]) == 0
+    values = yaml.safe_load(capsys.readouterr().out)
+    assert values["image"] == {"repository": "registry.example.com/plugbay", "tag": "1"}
+    assert "--mig-strategy=mixed" in values["plugins"]["gpus"]["targets"]
+
+
+@pytest.mark.parametrize(
+    ("text", "argv", "sentence"),
+    [
+        ("a: 1\n", (), "it does not show of which plugin this is: say --from squat or --from nvidia"),
+        ("devices: [{name: zz, groups: [{usb: [{vendor: '1', product: '2'}]}]}]\n", (), "nothing of it can be served"),
+        ("devices: []\n---\nmigStrategy: none\n", (), "the files are for squat and nvidia: say --from"),
+        ("migStrategy: half\n", (), "half"),
+        ("migStrategy: none\n---\nmigStrategy: none\n", (), "f.yaml:3: a second plugin; migrate each by itself"),
+        ("migStrategy: [\n", (), "not valid YAML"),
+        ("version: v1\nflags: {migStrategy: 3}\n", (), "config.yaml"),
+        ("migStrategy: none\n", ("--name=A_B",), "--name A_B: a name has 1 to 63"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_nothing_to_apply(
+    text: str,
+    argv: tuple[str, ...],
+    sentence: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("f.yaml").write_text(text)
+    assert run(["migrate", "f.yaml", *IMAGE, *argv]) != 0
+    out, err = capsys.readouterr()
+    assert not out
+    assert sentence in err.splitlines()[-1]
+    assert "Traceback" not in err
+
+
+# --- no setting is lost -----------------------------------------------------------------------------------------------
+
+keys = st.sampled_from(
+    """devices device name groups paths path type usb count limit domain listen apiVersion kind metadata spec template
+    containers initContainers image args command env value volumes configMap data config map default fallbackStrategies
+    migStrategy gfd nfd mps enabled root tolerations affinity nodeSelector flags version sharing odd Strange""".split()
+)
+TEXTS = (
+    "",
+    "x",
+    "/dev/x*",
+    "Device",
+    "DaemonSet",
+    "v1",
+    "ConfigMap",
+    "nvidia-device-plugin",
+    "mixed",
+    "--mig-strategy",
+    "--device=a: 1",
+    "squat/generic-device-plugin:1",
+)
+scalars = st.none() | st.booleans() | st.integers(-2, 20) | st.sampled_from(TEXTS)
+trees = st.recursive(scalars, lambda below: st.lists(below, max_size=3) | st.dictionaries(keys, below, max_size=4))
+
+
+def leaves(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    children = (
+        list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if isinstance(value, list) else []
+    )
+    if not children and path:
+        yield path
+    for step, below in children:
+        yield from leaves(below, (*path, step))
+
+
+def lost(migration: Migration, documents: list[Document]) -> list[str]:
+    """The settings of which no note tells, not even one about what holds them."""
+    told: dict[str, set[str]] = {}
+    for note in migration.notes:
+        told.setdefault(note.place.rpartition(":")[0], set()).add(note.setting.partition(": ")[0])
+    missing = []
+    for number, document in enumerate(documents):
+        of_file = told.get(f"f{number}", set())
+        for path in leaves(document.value):
+            above = {field_text(path[:end]) or "the whole" for end in range(len(path) + 1)}
+            if not above & of_file:
+                missing.append(f"f{number}: {field_text(path)}")
+    return missing
+
+
+def mixed(sample: str, additions: list[tuple[Any, Any]]) -> list[Document]:
+    """A sample with further settings in places that hold some."""
+    values = [each.value for each in read_documents((GOLDEN / f"{sample}.yaml").read_text(), source="")]
+    holders: list[Any] = []
+
+    def collect(value: object) -> None:
+        if isinstance(value, dict | list):
+            holders.append(value)
+            for each in value.values() if isinstance(value, dict) else value:
+                collect(each)
+
+    for value in values:
+        collect(value)
+    for number, (key, tree) in enumerate(additions):
+        holder = holders[(number * 7 + len(str(tree))) % len(holders)]
+        if isinstance(holder, dict):
+            holder[key] = tree
+        else:
+            holder.append(tree)
+    return [next(read_documents(json.dumps(each), source="")) for each in values if each is not None]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(sample=st.sampled_from(SAMPLES), additions=st.lists(st.tuples(keys, trees), max_size=6))
+def test_no_mixture_of_settings_loses_one(sample: str, additions: list[tuple[Any, Any]]) -> None:
+    documents = mixed(sample, additions)
+    parts = [ForeignSettings(each, f"f{number}") for number, each in enumerate(documents)]
+    try:
+        migration = migrate_squat(parts, (), "") if sample.startswith("squat") else migrate_nvidia(parts, ())
+    except PlugbayError:
+        return  # nothing is printed then
+    assert not lost(migration, documents)
