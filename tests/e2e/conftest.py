@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from plugbay.kernel.cgroups import hierarchies
 from tests.e2e.bench_cri import PLUGIN, PROC, Node, cgroups
 from tests.e2e.containerd import Containerd, containerd, why_not
+from tests.e2e.deployed import make_image
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +30,16 @@ def engine() -> Iterator[Containerd]:
         assert base not in Path("/proc/self/mountinfo").read_text()
         assert [each for each in Path("/proc").glob("[0-9]*/cmdline") if base in _text(each)] == []
     assert _machine() == before
+
+
+@pytest.fixture(scope="session")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of `make_image`; ``PLUGBAY_E2E_IMAGE`` names one that was made before."""
+    if made := os.environ.get("PLUGBAY_E2E_IMAGE"):
+        return Path(made)
+    directory = tmp_path_factory.mktemp("image")
+    make_image(directory)
+    return directory
 
 
 @pytest.fixture

@@ -150,7 +150,7 @@ class Containerd:
         self.socket = base / "containerd.sock"
         self.network = ("nsenter", "--target", str(holder), "--net")
         """Before a command line: runs it where the daemon listens on loopback."""
-        self._enter = (*self.network, "--mount")
+        self.enter = (*self.network, "--mount")
         self._holder = holder
         self._pid = 0
 
@@ -171,7 +171,7 @@ class Containerd:
 
     def run(self, *argv: str) -> str:
         """The output of a program beside the daemon, where its pods' host is."""
-        done = subprocess.run([*self._enter, *argv], capture_output=True, text=True, check=False, timeout=READY_S)
+        done = subprocess.run([*self.enter, *argv], capture_output=True, text=True, check=False, timeout=READY_S)
         assert done.returncode == 0, f"{argv}: {done.stdout}{done.stderr}"
         return done.stdout
 

@@ -47,13 +47,13 @@ class PrivateMachine:
     """Programs run in its namespaces; ``/run`` and ``/var/lib`` are empty there, the rest is the real machine's."""
 
     def __init__(self, pid: int) -> None:
-        self._enter = ("nsenter", "--target", str(pid), "--net", "--mount")
+        self.enter = ("nsenter", "--target", str(pid), "--net", "--mount")
 
     async def __call__(self, *argv: str, given: str = "") -> Done:
         """Run a program to its end."""
         pipe = asyncio.subprocess.PIPE
         async with asyncio.timeout(DEADLINE_S):
-            process = await asyncio.create_subprocess_exec(*self._enter, *argv, stdin=pipe, stdout=pipe, stderr=pipe)
+            process = await asyncio.create_subprocess_exec(*self.enter, *argv, stdin=pipe, stdout=pipe, stderr=pipe)
             out, err = await process.communicate(given.encode())
         assert process.returncode is not None
         return Done(process.returncode, out.decode(), err.decode())
@@ -76,7 +76,7 @@ class PrivateMachine:
     async def start(self, *argv: str) -> AsyncIterator[asyncio.subprocess.Process]:
         """A program that runs; killed at the end of the block if it still does."""
         pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(*self._enter, *argv, stdout=pipe)
+        process = await asyncio.create_subprocess_exec(*self.enter, *argv, stdout=pipe)
         try:
             yield process
         finally:
@@ -87,7 +87,7 @@ class PrivateMachine:
     @asynccontextmanager
     async def serving(self, code: str, *, netns: str) -> AsyncIterator[None]:
         """A Python program that has printed a line, and runs until the end of the block."""
-        argv = (*self._enter, "nsenter", f"--net=/run/netns/{netns}", sys.executable, "-c", code)
+        argv = (*self.enter, "nsenter", f"--net=/run/netns/{netns}", sys.executable, "-c", code)
         process = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE)
         try:
             assert process.stdout is not None
