@@ -1,6 +1,6 @@
-"""Regenerate ``deploy/``: the Helm chart with example values, and bases for kustomize; with ``--check`` only compare.
+"""Regenerate ``deploy/helm`` and ``deploy/kustomize``: a chart with example values, and bases.
 
-All of it comes from ``plugbay manifest``, with the arguments that stand here.
+With ``--check`` only compare. All of it comes from ``plugbay manifest``, with the arguments that stand here.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from plugbay.sdk.deploying.deployment import Deployment
 from plugbay.sdk.deploying.kustomize import kustomize_directory
 
 DEPLOY: Final = Path(__file__).parents[1] / "deploy"
+PARTS: Final = ("helm", "kustomize")
 VERSION: Final = version("plugbay")
 IMAGE: Final = "registry.example.com/plugbay"
 EXAMPLES: Final = {
@@ -62,13 +63,14 @@ def _bases() -> Iterator[tuple[str, str]]:
 def main(arguments: list[str]) -> int:
     fresh = generated()
     if arguments == ["--check"]:
-        there = {path.relative_to(DEPLOY) for path in DEPLOY.rglob("*") if path.is_file()}
+        there = {path.relative_to(DEPLOY) for part in PARTS for path in (DEPLOY / part).rglob("*") if path.is_file()}
         stale = {path for path in there & fresh.keys() if (DEPLOY / path).read_text(encoding="utf-8") != fresh[path]}
         stale |= there ^ fresh.keys()
         if stale:
             print(f"stale in {DEPLOY}: {', '.join(sorted(map(str, stale)))}; run: make deploy", file=sys.stderr)
         return 1 if stale else 0
-    shutil.rmtree(DEPLOY, ignore_errors=True)
+    for part in PARTS:
+        shutil.rmtree(DEPLOY / part, ignore_errors=True)
     for path, text in fresh.items():
         (DEPLOY / path).parent.mkdir(parents=True, exist_ok=True)
         (DEPLOY / path).write_text(text, encoding="utf-8")

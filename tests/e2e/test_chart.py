@@ -61,6 +61,7 @@ DEPLOYMENTS: Final = (
         runtime_class="nvidia",
         priority_class="high",
         extras=frozenset(Extra) - {Extra.NAMESPACE},
+        monitor_labels={"release": "prometheus"},
     ),
 )
 
@@ -127,6 +128,7 @@ def test_chart_is_without_fault_and_takes_several_plugins(helm: str) -> None:
         (("plugins.a.targets={a:A}", "image.repository=r"), "which version of the image?"),
         (("plugins.a.target=a:A", "image.repository=r"), "additional properties 'target' not allowed"),
         (("plugins.A_b.targets={a:A}",), "invalid propertyName 'A_b'"),
+        (("podMonitor.label.x=y",), "additional properties 'label' not allowed"),
         (("plugins.a.readsNodes=true",), "missing property 'targets'"),
     ],
 )

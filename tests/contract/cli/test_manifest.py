@@ -123,6 +123,7 @@ async def test_a_directory_is_written_once_and_what_differs_in_it_is_kept(tmp_pa
             1,
             "HostPath Volumes: the host's /etc/cards (example.com/card watches",
         ),
+        ((*DIRECTORY, "--monitor-labels=a=b"), 2, "ask for it by --with pod-monitor"),
         ((*DIRECTORY, "-o=helm"), 2, "-o helm wants --to DIR"),
         ((*DIRECTORY, "--to=x"), 2, "--to is for -o kustomize and -o helm"),
     ],

@@ -89,6 +89,13 @@ def _add_options(parser: argparse._ActionsContainer) -> None:
         help=f"further objects: {', '.join(each.value for each in Extra)}",
     )
     parser.add_argument(
+        "--monitor-labels",
+        metavar="KEY=VALUE,...",
+        action="append",
+        default=[],
+        help="of the PodMonitor, by which a Prometheus chooses it, such as release=prometheus",
+    )
+    parser.add_argument(
         "--pod-security",
         choices=[each.value for each in PodSecurity],
         default=PodSecurity.PRIVILEGED.value,
@@ -155,7 +162,8 @@ def deployment_of(args: argparse.Namespace) -> Deployment:
     """
     if args.root is not None:
         raise UsageError("--root: the manifest is for the kubelet at /var/lib/kubelet")
-    selector, extras = _labels(args.node_selector), frozenset(_extras(args.extras))
+    selector, extras = _labels("--node-selector", args.node_selector), frozenset(_extras(args.extras))
+    monitor_labels = _labels("--monitor-labels", args.monitor_labels)
     args.elsewhere = True
     loaded = load_targets(args, settings_beside=Path(FILES))
     members: list[Member] = [member for _, those in loaded for member in those]
@@ -178,6 +186,7 @@ def deployment_of(args: argparse.Namespace) -> Deployment:
         affinity=tuple(_affinity(each) for each in args.node_affinity),
         runtime_class=args.runtime_class,
         extras=extras,
+        monitor_labels=monitor_labels,
     )
 
 
@@ -217,13 +226,13 @@ def _affinity(text: str) -> Selector:
     return selector
 
 
-def _labels(texts: Sequence[str]) -> Mapping[str, str]:
+def _labels(option: str, texts: Sequence[str]) -> Mapping[str, str]:
     labels: dict[str, str] = {}
     for each in ",".join(texts).split(",") if texts else ():
         key, equals, value = each.partition("=")
         prefix, slash, name = key.rpartition("/")
         if not equals or not is_name(name) or (slash and not is_subdomain(prefix)) or (value and not is_name(value)):
-            raise UsageError(f"--node-selector {','.join(texts)}: {each!r} is not a label such as disk=ssd")
+            raise UsageError(f"{option} {','.join(texts)}: {each!r} is not a label such as disk=ssd")
         if labels.setdefault(key, value) != value:
-            raise UsageError(f"--node-selector {','.join(texts)}: no node has two values for {key}")
+            raise UsageError(f"{option} {','.join(texts)}: nothing has two values for {key}")
     return labels

@@ -12,7 +12,7 @@ from plugbay.sdk.deploying import companions
 from plugbay.sdk.deploying.chart_values import DEFAULTS, schema
 from plugbay.sdk.deploying.daemonset import Fields, Parts, daemon_set, files_volume
 from plugbay.sdk.deploying.dashboard import FILE, LABEL, dashboard
-from plugbay.sdk.deploying.noted_yaml import ChartExpression, Noted, Pasted, Wrapped, noted_yaml
+from plugbay.sdk.deploying.noted_yaml import FURTHER, ChartExpression, Noted, Pasted, Wrapped, noted_yaml
 from plugbay.sdk.deploying.objects import CODE, CODE_NOTE, NO_TOKEN
 from plugbay.sdk.deploying.plugin_needs import PluginNeeds
 from plugbay.sdk.deploying.rights import mounts, volumes
@@ -126,7 +126,8 @@ def _network_policy() -> Fields:
 
 
 def _pod_monitor() -> Fields:
-    return companions.pod_monitor(_NAME, _NAMESPACE)
+    labels = {FURTHER: Wrapped("with $.Values.podMonitor.labels", Pasted("."))}
+    return companions.pod_monitor(_NAME, _NAMESPACE, labels)
 
 
 def _dashboard() -> Fields:

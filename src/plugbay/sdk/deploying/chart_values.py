@@ -23,11 +23,16 @@ DEFAULTS: Final[Mapping[str, object]] = {
     "securityContext": rights.security(_NEEDS_NOTHING),
 }
 """Fields of a plugin that says nothing of them."""
+_MONITOR: Final = "podMonitor"
 _TOGGLES: Final = {
-    "podMonitor": (Extra.POD_MONITOR, "Has Prometheus read the metrics, where its operator runs."),
+    _MONITOR: (
+        Extra.POD_MONITOR,
+        "Has Prometheus read the metrics, where its operator runs. Many choose by a label, as release: prometheus.",
+    ),
     "dashboard": (Extra.DASHBOARD, "A ConfigMap with a Grafana dashboard, labelled for Grafana's sidecar."),
     "networkPolicy": (Extra.NETWORK_POLICY, "Lets nothing in but readers of the metrics, and nothing out."),
 }
+_LABELS: Final = "labels"
 _EXAMPLE: Final = """\
 # The plugins: a DaemonSet for each, with its name. `plugbay manifest -o helm` writes the values of a plugin.
 #   targets          what `plugbay serve` serves, with its options
@@ -53,12 +58,14 @@ _MARK: Final = "plugins: {}\n"
 def default_values() -> str:
     """The text of ``values.yaml`` of a chart without plugins."""
     image = {"repository": "", "tag": "", "digest": "", "pullPolicy": "IfNotPresent"}
-    return noted_yaml([_values(image, {}, frozenset())]).replace(_MARK, f"{_EXAMPLE}{_MARK}")
+    return noted_yaml([_values(image, {}, frozenset(), {})]).replace(_MARK, f"{_EXAMPLE}{_MARK}")
 
 
 def values_of(deployment: Deployment) -> str:
     """The text of ``values.yaml`` of a chart for one deployment."""
-    return noted_yaml([_values(_image(deployment.image), _plugins(deployment), deployment.extras)])
+    return noted_yaml(
+        [_values(_image(deployment.image), _plugins(deployment), deployment.extras, deployment.monitor_labels)]
+    )
 
 
 def own_values(deployment: Deployment) -> str:
@@ -66,9 +73,12 @@ def own_values(deployment: Deployment) -> str:
     return noted_yaml([{"plugins": _plugins(deployment, image=_image(deployment.image))}])
 
 
-def _values(image: object, plugins: object, extras: Iterable[Extra]) -> Fields:
+def _values(image: object, plugins: object, extras: Iterable[Extra], monitor_labels: Mapping[str, str]) -> Fields:
     why = "The image of all plugins: there is no public one, so say where yours is."
-    toggles = {name: Noted({"enabled": extra in extras}, about) for name, (extra, about) in _TOGGLES.items()}
+    toggles: dict[str, Noted] = {}
+    for name, (extra, about) in _TOGGLES.items():
+        further = {_LABELS: dict(sorted(monitor_labels.items()))} if extra is Extra.POD_MONITOR else {}
+        toggles[name] = Noted({"enabled": extra in extras, **further}, about)
     return {
         "image": Noted(image, why),
         "imagePullSecrets": [],
@@ -163,7 +173,7 @@ def schema() -> str:
         plugins={"type": "object", "propertyNames": name, "additionalProperties": plugin},
         defaults=_closed(**defaults),
         **{"global": mapping},
-        **dict.fromkeys(_TOGGLES, toggle),
+        **dict.fromkeys(_TOGGLES, toggle) | {_MONITOR: _closed(enabled=flag, labels=texts)},
     )
     return json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", **whole}, indent=2) + "\n"
 

@@ -27,12 +27,12 @@ def namespace(name: object, level: str) -> Fields:
     }
 
 
-def config_map(name: object, namespace: object, data: object, labels: Mapping[str, str] | None = None) -> Fields:
+def config_map(name: object, namespace: object, data: object, labels: Mapping[str, object] | None = None) -> Fields:
     """A ConfigMap of the plugin."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": metadata(name, namespace, **(labels or {})),
+        "metadata": metadata(name, namespace, labels),
         "data": data,
     }
 
@@ -58,13 +58,13 @@ def node_reader(name: object, namespace: object, role: object, reason: str) -> l
     return [account, allowed, bound]
 
 
-def pod_monitor(name: object, namespace: object, labels: Mapping[str, str] | None = None) -> Fields:
+def pod_monitor(name: object, namespace: object, labels: Mapping[str, object] | None = None) -> Fields:
     """A PodMonitor: it has Prometheus read the metrics, where its operator runs."""
     node = {"sourceLabels": ["__meta_kubernetes_pod_node_name"], "targetLabel": "node"}
     return {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PodMonitor",
-        "metadata": metadata(name, namespace, **(labels or {})),
+        "metadata": metadata(name, namespace, labels),
         "spec": {
             "selector": {"matchLabels": {NAME_LABEL: name}},
             "podMetricsEndpoints": [{"port": "metrics", "path": "/metrics", "relabelings": [node]}],

@@ -57,9 +57,9 @@ class Parts:
     pull_secrets: object = None
 
 
-def metadata(name: object, namespace: object, **labels: object) -> Fields:
+def metadata(name: object, namespace: object, labels: Mapping[str, object] | None = None) -> Fields:
     """The metadata of each object of a plugin."""
-    return {"name": name, "namespace": namespace, "labels": {NAME_LABEL: name, **labels}}
+    return {"name": name, "namespace": namespace, "labels": {NAME_LABEL: name, **(labels or {})}}
 
 
 def daemon_set(parts: Parts) -> Fields:

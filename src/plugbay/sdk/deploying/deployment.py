@@ -62,6 +62,7 @@ class Deployment:
         tolerations: as v1 has them.
         runtime_class: the cluster's default if empty.
         extras: objects beside those that the plugin cannot do without.
+        monitor_labels: by which a Prometheus chooses PodMonitors.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Deployment:
     runtime_class: str = ""
     priority_class: str = CRITICAL
     extras: frozenset[Extra] = frozenset()
+    monitor_labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check what an API server would refuse.
@@ -94,6 +96,8 @@ class Deployment:
             if text and not is_subdomain(text):
                 raise UsageError(f"--{what} {text}: a name has lower-case letters, digits, - and . only")
         image_name(self.image)
+        if self.monitor_labels and Extra.POD_MONITOR not in self.extras:
+            raise UsageError("--monitor-labels are those of a PodMonitor: ask for it by --with pod-monitor")
         for each in self.needs.directories:
             if is_below(FILES, each.place) or is_below(each.place, FILES):
                 raise NeedsRefused(f"{each.place} ({each.reason}) cannot be mounted: {FILES} holds the plugin's files")

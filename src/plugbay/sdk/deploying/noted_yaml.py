@@ -35,9 +35,16 @@ class ChartExpression:
 
 @dataclass(frozen=True, slots=True)
 class Pasted:
-    """An expression that gives a mapping or a list; as an item of a list it gives further items."""
+    """An expression that gives a mapping or a list; as an item of a list it gives further items.
+
+    With the key `FURTHER` it gives further keys of the mapping that it stands in.
+    """
 
     text: str
+
+
+FURTHER: Final = "\0"
+"""No key of a mapping: see `Pasted`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,9 @@ def _mapping(value: Mapping[str, object]) -> Iterator[str]:
         if isinstance(below, Noted):
             yield from _comment(below.note)
             below = below.value
+        if key == FURTHER and isinstance(below, Pasted):
+            yield _pasted(below)
+            continue
         name = _scalar(key)
         match below:
             case Mapping() if below:

@@ -46,7 +46,7 @@ def manifest(deployment: Deployment) -> list[Fields]:
         outgoing = companions.to_api_server() if reads else None
         objects.append(companions.network_policy(name, namespace, outgoing))
     if Extra.POD_MONITOR in extras:
-        objects.append(companions.pod_monitor(name, namespace))
+        objects.append(companions.pod_monitor(name, namespace, dict(sorted(deployment.monitor_labels.items()))))
     if Extra.DASHBOARD in extras:
         objects.append(companions.config_map(f"{name}-dashboard", namespace, {FILE: dashboard()}, {LABEL: "1"}))
     return objects

@@ -76,7 +76,7 @@ def test_configuration_files_of_nvidia_go_along(here: Path, manifest: Manifest) 
     assert one[0]["data"] == {"mig": "flags: {migStrategy: mixed}\n"}
     assert words(one) == ["nvidia", "--device-id-strategy=index", "--config-file=/plugin/mig"]
     several = manifest("nvidia", "--config-file-srcdir=configs", "--default-config=plain")
-    assert list(several[0]["data"]) == ["mig", "plain"]
+    assert list(several[-2]["data"]) == ["mig", "plain"]
     assert words(several) == ["nvidia", "--config-file-srcdir=/plugin", "--default-config=plain"]
 
 
@@ -126,7 +126,7 @@ GOPHERS = ("directory", "--resource=x.example/gopher", "--path=/etc/gophers", "-
         ({}, (*GOPHERS, "--namespace=Kube"), "--namespace Kube: a namespace has 1 to 63"),
         ({}, ("directory", f"--resource=x.example/{'x' * 60}", "--path=/g", "--env=G"), "give a --name"),
         ({}, (*GOPHERS, "--node-selector=a"), "'a' is not a label such as disk=ssd"),
-        ({}, (*GOPHERS, "--node-selector=a=1,a=2"), "no node has two values for a"),
+        ({}, (*GOPHERS, "--node-selector=a=1,a=2"), "nothing has two values for a"),
         (
             {},
             ("directory", "--resource=x.example/gopher", "--path=/plugin", "--env=G"),
