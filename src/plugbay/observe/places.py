@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from plugbay.cdi.directories import default_directories
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.ops.listening import Address
 from plugbay.values import dataclass
@@ -18,7 +17,7 @@ _STOCK_LOGS: Final = Path("var", "log", "pods")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePlaces:
-    """Where a kubelet, its plugins and its container engine keep things. Nothing of it need exist.
+    """The files, directories and sockets of a kubelet and its plugins. Nothing of it need exist.
 
     Attributes:
         kubelet: what lies below the kubelet's root: checkpoint, sockets.
@@ -26,8 +25,6 @@ class NodePlaces:
         pod_logs: directories ``NAMESPACE_NAME_UID``, one for each pod with logs.
         cpu_state: the CPU manager's file.
         control_socket: the socket of `plugbay node up`, if the kubelet is that one.
-        cdi: directories of CDI specs, weakest first.
-        cni_configurations, cni_plugins: directories of network configurations and plugins.
         proc: the proc file system.
         status_pages: where our plugins answer ``/status`` (``plugbay serve --metrics``).
     """
@@ -37,9 +34,6 @@ class NodePlaces:
     pod_logs: Path
     cpu_state: Path
     control_socket: Path
-    cdi: tuple[Path, ...]
-    cni_configurations: Path
-    cni_plugins: tuple[Path, ...]
     proc: Path
     status_pages: tuple[Address, ...] = ()
 
@@ -58,9 +52,6 @@ def places_of(root: Path, *, host: Path = HOST, is_own: bool, status_pages: tupl
         pod_logs=root / _OWN_LOGS if is_own else host / _STOCK_LOGS,
         cpu_state=root / "cpu_manager_state",
         control_socket=root / _OWN_SOCKET,
-        cdi=default_directories(host),
-        cni_configurations=host / "etc/cni/net.d",
-        cni_plugins=(host / "opt/cni/bin",),
         proc=host / "proc",
         status_pages=status_pages,
     )

@@ -36,12 +36,16 @@ class Columns:
 
 def cell(text: str) -> str:
     """``text`` on one line: further lines are cut away, and a mark shows that."""
+    if text.isprintable():
+        return text
     first, *rest = text.splitlines() or [""]
     return printable(first).replace("\t", " ") + ("..." if rest else "")
 
 
 def printable(text: str) -> str:
     """``text`` without the characters by which a message could take over a terminal."""
+    if text.isprintable():
+        return text
     return "".join(each if each.isprintable() or each in "\n\t" else ascii(each)[1:-1] for each in text)
 
 

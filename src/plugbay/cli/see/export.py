@@ -14,6 +14,7 @@ from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.printing.logs import configure_logs
 from plugbay.cli.printing.outcome import end_early_on_sigterm
 from plugbay.cli.see.options import add_place_options, chosen_places, chosen_reading
+from plugbay.kernel.heaps import share_one_heap
 from plugbay.observe.exporting.bounds import MAX_SERIES
 from plugbay.observe.exporting.exporter import NodeExporter
 from plugbay.observe.following import followed
@@ -25,6 +26,8 @@ from plugbay.ops.pages import serve_pages
 logger = logging.getLogger(__name__)
 
 _ADDRESS: Final = "127.0.0.1:9410"
+_PAGE_AGE_S: Final = 0.25
+"""A kubelet that is back is seen within a second, page and reading together."""
 _REFRESH_S: Final = 15.0
 """Pages of plugins tell of no change; a scrape comes every 15 to 60 seconds."""
 
@@ -65,11 +68,12 @@ def export(args: argparse.Namespace) -> int:
 
     async def serve() -> None:
         exporter = NodeExporter(SystemClock(), max_series=args.max_series)
-        async with serve_pages(exporter.pages(), address) as bound, asyncio.TaskGroup() as tasks:
+        async with serve_pages(exporter.pages(), address, max_age_s=_PAGE_AGE_S) as bound, asyncio.TaskGroup() as tasks:
             logger.info("metrics of the node at %s are answered at %s", places.kubelet.root, bound)
             following = tasks.create_task(exporter.follow(followed(read, places, refresh_s=_REFRESH_S)))
             for number in (signal.SIGTERM, signal.SIGINT):
                 asyncio.get_running_loop().add_signal_handler(number, following.cancel)
 
+    share_one_heap()  # before there are threads, which read and render
     asyncio.run(serve())
     return 0

@@ -32,6 +32,7 @@ from plugbay.observe.following import followed
 from plugbay.observe.places import NodePlaces
 from plugbay.observe.reading.podresources import AllowedCalls
 from plugbay.observe.view import NEEDED, DeviceView, ObservedNode
+from plugbay.ops.garbage import nothing_to_collect
 
 _FAILED: Final = 1
 _PARTIAL: Final = 3
@@ -87,7 +88,14 @@ def show_holders(args: argparse.Namespace) -> int:
     # A stock kubelet is asked for a list once, and not at every change.
     read = chosen_reading(args, places, AllowedCalls.HARMLESS if args.watch else AllowedCalls.LIST, pod=choice.only_pod)
     printer = _Printer(choice, args.output)
-    return asyncio.run(_watch(printer, read, places)) if args.watch else printer.show_all(asyncio.run(read()))
+    if args.watch:
+        return asyncio.run(_watch(printer, read, places))
+    with nothing_to_collect():
+        return asyncio.run(_look(printer, read))
+
+
+async def _look(printer: _Printer, read: _Read) -> int:
+    return printer.show_all(await read())
 
 
 async def _watch(printer: _Printer, read: _Read, places: NodePlaces) -> int:
