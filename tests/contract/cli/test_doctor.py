@@ -31,6 +31,14 @@ async def doctor(node: NodeOnDisk, *argv: str) -> int:
         return await asyncio.to_thread(run, ["doctor", "--host-root", str(host.root), *argv])
 
 
+async def doctor_again(node: NodeOnDisk, *argv: str) -> int:
+    """The same, on a node that was up and whose sockets were left."""
+    (node.plugins / "kubelet.sock").unlink()
+    (node.root / "run/containerd/containerd.sock").unlink()
+    (node.root / "run/containerd").rmdir()
+    return await doctor(node, *argv)
+
+
 @pytest.fixture
 def node(sockets: Path) -> NodeOnDisk:
     return NodeOnDisk(sockets)
@@ -84,7 +92,7 @@ async def test_what_could_not_be_read_is_not_well(node: NodeOnDisk, capsys: Show
 
 async def test_hostile_texts_do_not_reach_the_terminal(node: NodeOnDisk, capsys: Shown) -> None:
     evil = "\x1b]0;owned\x07\x1b[2J\u202e\r\nplugbay: all is well"
-    node.dead_socket(node.plugins / f"{evil[:20]}.sock")
+    node.dead_socket(node.plugins / f"{evil[:20]}\udcff.sock")
     metadata = {"name": f"train{evil}", "namespace": "default", "uid": "u"}
     status = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": evil * 100}
     node.objects_file({"kind": "Pod", "metadata": metadata, "spec": {}, "status": status})
@@ -94,6 +102,8 @@ async def test_hostile_texts_do_not_reach_the_terminal(node: NodeOnDisk, capsys:
     assert "PBD103" in told
     assert all(each.isprintable() or each == "\n" for each in told)
     assert not any(line.startswith("plugbay: all is well") for line in told.splitlines())
+    assert await doctor_again(node, "--objects", str(node.objects[0]), "--json") == 3
+    assert json.loads(capsys.readouterr().out)["well"] is False
 
 
 async def test_fix_mends_what_harms_no_pod_and_a_dry_run_only_shows_it(node: NodeOnDisk, capsys: Shown) -> None:
@@ -115,11 +125,7 @@ async def test_fix_mends_what_harms_no_pod_and_a_dry_run_only_shows_it(node: Nod
     ]
     assert ours.exists()
     assert not networks.exists()
-    (node.root / "run/containerd/containerd.sock").unlink()
-    (node.root / "run/containerd").rmdir()
-    for left in (node.plugins / "kubelet.sock",):
-        left.unlink()
-    assert await doctor(node, "--fix") == 3  # the directory is there, and empty
+    assert await doctor_again(node, "--fix") == 3  # the directory is there, and empty
     told = capsys.readouterr().out
     assert "did remove the socket" in told
     assert "PBD208" not in told

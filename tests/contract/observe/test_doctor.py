@@ -142,7 +142,7 @@ def _registered(node: NodeOnDisk) -> None:
 
 
 def _flapping(node: NodeOnDisk) -> None:
-    for second in range(6):
+    for second in range(10):
         node.log(
             f'I1123 10:00:0{second}.0 812 server.go:1] "Got registration request from device plugin with resource" '
             f'resourceName="{GPU}"'
@@ -352,3 +352,45 @@ async def test_each_fault_in_what_was_read_has_exactly_its_finding(expected: str
 
 def test_every_check_has_a_broken_node() -> None:
     assert {each.id for each in CHECKS} == {name for name, _ in ON_DISK} | set(IN_EVIDENCE)
+
+
+# --- what is not a fault ----------------------------------------------------------------------------------------------
+
+
+def _replaced(node: NodeOnDisk) -> None:
+    """A pod was refused, and another one of the same name runs by now."""
+    node.log(
+        'I1123 10:00:01.0 812 kubelet.go:1] "Pod admission denied" podUID="gone" pod="default/web" '
+        'reason="UnexpectedAdmissionError" message="Allocate failed due to rpc error"'
+    )
+
+
+def _let_in(node: NodeOnDisk) -> None:
+    """A plugin was refused, and is registered by now."""
+    node.log(f'E1123 10:00:01.0 812 server.go:1] "Bad registration" err="the ResourceName \\"{GPU}\\" is invalid"')
+
+
+def _of_other_nodes(node: NodeOnDisk) -> None:
+    """Objects of a cluster: another node, and its pods."""
+    node.write("proc/sys/kernel/hostname", "n1\n")
+    for name, free in (("n1", "2"), ("n2", "0")):
+        status = {"capacity": {GPU: "2"}, "allocatable": {GPU: free}, "nodeInfo": {"kubeletVersion": "v1.36.2"}}
+        node.objects_file({"kind": "Node", "metadata": {"name": name}, "status": status})
+    items = [json.loads(path.read_text())["items"][0] for path in node.objects]
+    refused = _pod_object(phase="Failed", reason="UnexpectedAdmissionError", message="no")
+    node.objects.clear()
+    node.objects_file(*items, {**refused, "spec": {"nodeName": "n2"}})
+
+
+def _set_elsewhere(node: NodeOnDisk) -> None:
+    """A policy that a file of --config-dir may set."""
+    (node.process / "cmdline").write_text("kubelet\0--config-dir=/etc/kubelet.d\0")
+    node.write("var/lib/kubelet/cpu_manager_state", '{"policyName":"static"}')
+
+
+@pytest.mark.parametrize("sound", [_replaced, _let_in, _of_other_nodes, _set_elsewhere], ids=lambda each: each.__name__)
+async def test_what_looks_like_a_fault_is_not_told(sound: Fault, sockets: Path) -> None:
+    node = NodeOnDisk(sockets)
+    sound(node)
+    _, diagnosis = await examined(node)
+    assert [each.seen for each in diagnosis.findings] == []

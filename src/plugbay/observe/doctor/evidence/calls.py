@@ -113,8 +113,10 @@ async def ask_pod_resources(
             except PlugbayError as error:
                 why = str(error)
                 is_late = isinstance(error, RpcFailed) and error.code in _LATE
-    call = sight.call if sight.allocatable is not None else "GetAllocatableResources"
-    gaps.note(EvidenceSource.POD_RESOURCES, f"{call} at {host.shown(socket)}", why)
+    call, source = "GetAllocatableResources", EvidenceSource.POD_RESOURCES
+    if sight.allocatable is not None:
+        call, source = sight.call, EvidenceSource.HOLDINGS
+    gaps.note(source, f"{call} at {host.shown(socket)}", why)
     return replace(sight, is_late=is_late)
 
 
@@ -123,7 +125,7 @@ async def _get(
 ) -> tuple[PodResources, ...]:
     if len(names) > _MOST_PODS:
         what = f"Get at {host.shown(host.kubelet.pod_resources_socket)}"
-        gaps.note(EvidenceSource.POD_RESOURCES, what, f"only {_MOST_PODS} of {len(names)} pods were asked for")
+        gaps.note(EvidenceSource.HOLDINGS, what, f"only {_MOST_PODS} of {len(names)} pods were asked for")
     answers: list[PodResources | None] = []
     for number, (namespace, name) in enumerate(names[:_MOST_PODS]):
         if number >= _AT_ONCE:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from plugbay.errors import PlugbayError
 from plugbay.kernel.files import read_bytes
-from plugbay.observe.doctor.evidence.host import Gaps, Host
+from plugbay.observe.doctor.evidence.host import Gaps, Host, is_our_node
 from plugbay.observe.doctor.evidence.machine_values import CniSight, EngineSight, HostFile, SpecSight
 from plugbay.observe.doctor.evidence.sockets import is_answering
 from plugbay.observe.doctor.evidence.values import CheckpointHolding, EvidenceSource
@@ -54,6 +54,8 @@ def read_engine(host: Host, gaps: Gaps) -> EngineSight | None:
         if name == "containerd":
             return _containerd(socket, is_listening, config, document)
         return _crio(socket, is_listening, config, document)
+    if host.kubelet.device_plugins.is_dir() and not is_our_node(host):
+        gaps.note(EvidenceSource.ENGINE, ", ".join(socket for _, socket, _ in _SOCKETS), "no container engine is there")
     return None
 
 
@@ -80,7 +82,8 @@ def _containerd(socket: str, is_listening: bool, config: str, document: Mapping[
     else:
         cdi = isinstance(version, int) and version >= 3
         why += f", and the file has version {version}: containerd 1.7 leaves CDI off then" if not cdi else ""
-        cdi = cdi or None if config and version != 2 else cdi
+        if document.get("imports") or not config:  # files that may set it, or a version that is not known
+            cdi = None
     cni = _table(cri, "cni") or _table(_table(plugins, "io.containerd.cri.v1.images"), "cni")
     programs = _texts(cni.get("bin_dirs")) or ((str(cni["bin_dir"]),) if cni.get("bin_dir") else ("/opt/cni/bin",))
     return EngineSight(

@@ -9,7 +9,7 @@ from typing import Final
 from plugbay.errors import PlugbayError
 from plugbay.kernel.files import read_bytes
 from plugbay.observe.doctor.evidence.host import Gaps, Host
-from plugbay.observe.doctor.evidence.values import EvidenceSource, KubeletEvidence
+from plugbay.observe.doctor.evidence.values import EvidenceSource, KubeletEvidence, option
 
 _MANAGERS: Final = ("cpu_manager_state", "memory_manager_state")
 _USUAL_SETTINGS: Final = ("config.yaml", "kubeconfig.yaml")
@@ -32,17 +32,6 @@ def read_kubelet(host: Host, gaps: Gaps, *, pid: int) -> KubeletEvidence:
         managers={name: policy for name in _MANAGERS if (policy := _policy(name, host, gaps))},
         other_root=host.other_root,
     )
-
-
-def option(arguments: tuple[str, ...], name: str) -> str:
-    """The value of ``--name VALUE`` or ``--name=VALUE``; the last one counts; empty if there is none."""
-    found = ""
-    for at, word in enumerate(arguments):
-        if word == f"--{name}" and at + 1 < len(arguments):
-            found = arguments[at + 1]
-        elif word.startswith(f"--{name}="):
-            found = word.partition("=")[2]
-    return found
 
 
 def _arguments(pid: int, host: Host) -> tuple[str, ...]:

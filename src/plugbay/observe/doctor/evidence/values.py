@@ -28,6 +28,7 @@ class EvidenceSource(Enum):
     LISTENERS = "the kernel's lists of listening sockets"
     CHECKPOINT = "the checkpoint"
     POD_RESOURCES = "the PodResources service"
+    HOLDINGS = "which devices each pod holds by PodResources"
     PODS = "the directories of pods"
     HAPPENINGS = "events, and the kubelet's log"
     OBJECTS = "the objects of pods and of the node"
@@ -339,3 +340,14 @@ class Examined:
         """The pod's name, or its UID where that is all there is."""
         pod = self.pod(uid)
         return pod.title if pod else uid
+
+
+def option(arguments: tuple[str, ...], name: str) -> str:
+    """The value of ``--name VALUE`` or ``--name=VALUE``; the last one counts; empty if there is none."""
+    found = ""
+    for at, word in enumerate(arguments):
+        if word == f"--{name}" and at + 1 < len(arguments):
+            found = arguments[at + 1]
+        elif word.startswith(f"--{name}="):
+            found = word.partition("=")[2]
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from plugbay.observe.doctor.evidence.values import EvidenceSource, Examined, SocketState
+from plugbay.observe.doctor.evidence.values import EvidenceSource, Examined, SocketState, option
 from plugbay.observe.doctor.finding import Check, FindingSeverity, Seen
 
 _CDI_SINCE: Final = (1, 29)
@@ -16,6 +16,10 @@ _GATES: Final = {
     "KubeletPodResources": "no program can ask which pod has which device",
     "KubeletPodResourcesGetAllocatable": "no program can ask which devices are healthy",
 }
+_MANAGERS: Final = (
+    ("cpu_manager_state", "cpuManagerPolicy", "cpu-manager-policy"),
+    ("memory_manager_state", "memoryManagerPolicy", "memory-manager-policy"),
+)
 _LOW: Final = {"max_user_instances": 64, "max_user_watches": 4096}
 _FULL: Final = 0.1
 _BRIM_BYTES: Final = 16 << 20
@@ -51,17 +55,20 @@ def gates_off(evidence: Examined) -> Iterator[Seen]:
 
 
 def other_policy(evidence: Examined) -> Iterator[Seen]:
-    for file, setting in (("cpu_manager_state", "cpuManagerPolicy"), ("memory_manager_state", "memoryManagerPolicy")):
-        kept = evidence.kubelet.managers.get(file, "")
-        wanted = str(evidence.kubelet.settings.get(setting) or "none")
-        if kept and evidence.kubelet.settings_path and kept.lower() != wanted.lower():
+    kubelet = evidence.kubelet
+    if not kubelet.settings_path or option(kubelet.arguments, "config-dir"):  # files there may say otherwise
+        return
+    for file, setting, flag in _MANAGERS:
+        kept = kubelet.managers.get(file, "")
+        wanted = str(kubelet.settings.get(setting) or option(kubelet.arguments, flag) or "none")
+        if kept and kept.lower() != wanted.lower():
             yield Seen(
-                f"The kubelet will not start: {file} was written under another policy",
+                f"The kubelet will not start again: {file} was written under another policy",
                 (
-                    f"{evidence.kubelet.root}/{file}: policyName {kept}",
-                    f"{evidence.kubelet.settings_path}: {setting} {wanted}",
+                    f"{kubelet.root}/{file}: policyName {kept}",
+                    f"{kubelet.settings_path}: {setting} {wanted}",
                 ),
-                remedy=f"Drain the node, stop the kubelet, remove {evidence.kubelet.root}/{file}, start the kubelet.",
+                remedy=f"Drain the node, stop the kubelet, remove {kubelet.root}/{file}, start the kubelet.",
             )
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from plugbay.observe.doctor.evidence.values import EvidenceSource, Examined, PodSight
+from plugbay.observe.doctor.evidence.values import EvidenceSource, Examined, PodHappening, PodSight
 from plugbay.observe.doctor.finding import Check, FindingSeverity, Seen
 
 _PREFIX: Final = re.compile(r"^(Pod was rejected: )?(Allocate failed due to )?")
@@ -93,13 +93,20 @@ def _rejections(evidence: Examined, reasons: Callable[[str], bool]) -> Iterator[
         if reasons(pod.reason) and pod.phase in ("Failed", ""):
             seen |= {pod.title, pod.uid}
             yield _rejection(evidence, pod, pod.reason, pod.message, "the pod's status")
-    there = {pod.title for pod in evidence.pods}
-    knows_pods = any(pod.phase for pod in evidence.pods)
     for each in evidence.happenings:
-        if reasons(each.reason) and each.pod and each.pod not in seen and (not knows_pods or each.pod in there):
+        if reasons(each.reason) and each.pod and each.pod not in seen and not _is_over(each, evidence):
             seen.add(each.pod)
             namespace, _, name = each.pod.partition("/")
             yield _rejection(evidence, PodSight(each.uid, namespace, name), each.reason, each.message, each.source)
+
+
+def _is_over(happening: PodHappening, evidence: Examined) -> bool:
+    """Whether the pod is gone since, or another one has its name by now, or it runs."""
+    named = [each for each in evidence.pods if each.title == happening.pod]
+    if not named:  # without objects, a pod that was refused has neither directory nor logs
+        return any(each.phase for each in evidence.pods)
+    others = happening.uid and all(each.uid != happening.uid for each in named)
+    return bool(others) or any(each.phase in ("Running", "Succeeded") for each in named)
 
 
 def _rejection(evidence: Examined, pod: PodSight, reason: str, message: str, source: str) -> Seen:
@@ -174,13 +181,8 @@ def _mentioning(patterns: re.Pattern[str], sentence: str) -> Callable[[Examined]
                     seen.add(pod.title)
                     said = f"container {container.name}: {container.waiting}: {container.message}"
                     yield _stuck(sentence, pod.title, pod.uid, said)
-        there = {pod.title for pod in evidence.pods if pod.phase not in ("Succeeded", "Failed")}
-        knows_pods = any(pod.phase for pod in evidence.pods)
-        started = {pod.title for pod in evidence.pods if pod.phase == "Running"}
         for each in evidence.happenings:
-            if not patterns.search(each.message) or each.pod in seen | started:
-                continue
-            if each.pod and (not knows_pods or each.pod in there):
+            if each.pod and each.pod not in seen and patterns.search(each.message) and not _is_over(each, evidence):
                 seen.add(each.pod)
                 yield _stuck(sentence, each.pod, each.uid, f"{each.source}: {each.reason}: {each.message}")
 

@@ -11,7 +11,7 @@ from plugbay.observe.doctor.evidence.values import CheckpointState, EvidenceSour
 from plugbay.observe.doctor.finding import Check, FindingSeverity, Seen
 
 _MOST_NAMED: Final = 8
-_OFTEN: Final = 5
+_OFTEN: Final = 10
 _LONG_RELEASE_S: Final = 60
 _REGISTERED: Final = re.compile(r"PluginRegistered|Registered")
 _OF: Final = re.compile(r"resource (?P<name>[^\s]+)")

@@ -156,8 +156,11 @@ def refusals(evidence: Examined) -> Iterator[Seen]:
         if not each.pod and _REFUSAL.search(each.message):
             count, _ = last.get(each.message, (0, ""))
             last[each.message] = count + each.count, each.source
+    served = evidence.pod_resources.allocatable or {}
     for message, (count, source) in sorted(last.items()):
         name = _NAME.search(message)
+        if name and name[1] in served:  # it was let in since
+            continue
         yield Seen(
             "The kubelet refused a plugin",
             (f"{source}: {message} ({count} times)",),

@@ -8,6 +8,8 @@ from typing import Final
 from plugbay.observe.doctor.evidence.values import CheckpointState, EvidenceSource, Examined, SocketState
 from plugbay.observe.doctor.finding import Check, FindingSeverity, Fix, FixKind, Seen
 
+_ASKED: Final = (EvidenceSource.POD_RESOURCES, EvidenceSource.HOLDINGS)
+
 
 def corrupt(evidence: Examined) -> Iterator[Seen]:
     found = evidence.checkpoint
@@ -136,7 +138,7 @@ def late_pod_resources(evidence: Examined) -> Iterator[Seen]:
     socket = evidence.pod_resources_socket
     full = socket is not None and socket.state is SocketState.FULL
     if evidence.pod_resources.is_late or full:
-        why = next((str(each) for each in evidence.gaps if each.source is EvidenceSource.POD_RESOURCES), "")
+        why = next((str(each) for each in evidence.gaps if each.source in _ASKED), "")
         said = why or f"{evidence.kubelet.root}/pod-resources/kubelet.sock: its queue of connections is full"
         yield Seen("The kubelet does not answer questions about devices", (said,))
 
@@ -202,7 +204,7 @@ CHECKS: Final = (
         "What the kubelet remembers in memory differs from what it has written, so that a restart changes which "
         "container holds which device. The file could not be written (see PBD707, PBD708), or was replaced by hand.",
         "Free the disk, and have the kubelet write the file anew: restart a plugin, whose list makes it write.",
-        (EvidenceSource.CHECKPOINT, EvidenceSource.POD_RESOURCES, EvidenceSource.PODS),
+        (EvidenceSource.CHECKPOINT, EvidenceSource.POD_RESOURCES, EvidenceSource.HOLDINGS, EvidenceSource.PODS),
         disagreement,
     ),
     Check(
