@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -20,6 +21,10 @@ from tools.image.settings import title
 from tools.image.store import Store
 
 SOURCE: Final = Path(__file__).parents[2]
+_LATEST: Final = 253_402_300_799
+"""The end of the last year of four digits."""
+_NAME: Final = re.compile(r"[a-zA-Z0-9.-]+(:\d+)?(/[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*)+:\w[\w.-]{0,127}", flags=re.ASCII)
+"""Names that all engines take."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -29,6 +34,8 @@ def main(argv: Sequence[str]) -> int:
     except ImageFailed as failed:
         print(f"image: {failed}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
     except OSError as failed:
         where = failed.filename or f"the image to {arguments.out}"
         print(f"image: cannot write {where}: {failed.strerror}", file=sys.stderr)
@@ -68,6 +75,8 @@ def _make(arguments: argparse.Namespace) -> str:
     plan = _plan(arguments)
     if arguments.rootfs:
         writing.check_rootfs(arguments.rootfs, len(plan.architectures))
+    if arguments.name and not _NAME.fullmatch(arguments.name):
+        raise ImageFailed(f"--name {arguments.name!r} is not an image's name, as in registry.example.com/plugbay:1")
     out.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".making-", dir=out)))
@@ -93,7 +102,7 @@ def _plan(arguments: argparse.Namespace) -> Plan:
 
 def _epoch() -> int:
     if said := os.environ.get("SOURCE_DATE_EPOCH"):
-        if not said.isdecimal():
+        if not said.isdecimal() or int(said) > _LATEST:
             raise ImageFailed(f"SOURCE_DATE_EPOCH is {said!r}, and not seconds of the Unix clock")
         return int(said)
     try:
@@ -104,7 +113,8 @@ def _epoch() -> int:
 
 def _revision() -> str:
     try:
-        return run(["git", "rev-parse", "HEAD"], "reading the commit", cwd=SOURCE).decode().strip()
+        said = run(["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"], "asking git", cwd=SOURCE)
+        return said.decode().strip()
     except ImageFailed:
         return ""
 

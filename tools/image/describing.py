@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from typing import Final
 
 from tools.image import licences, sbom, wheels
 from tools.image.apt import Stanza
@@ -12,7 +13,7 @@ from tools.image.inputs import Architecture
 from tools.image.sbom import Component
 from tools.image.tree import File, Tree
 
-_STATUS: str = "var/lib/dpkg/status.d"
+_STATUS: Final = "var/lib/dpkg/status.d"
 """Where scanners look for packages in images without dpkg."""
 
 

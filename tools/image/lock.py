@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from tools.image.inputs import Architecture, Pin
 from tools.image.problems import ImageFailed
+
+NEEDED: Final = ("libc6", "plugbay", "python3-minimal", "zlib1g")
+"""Packages that every image has, and that a build asks for by name."""
 
 
 class Lock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,6 +50,10 @@ def read(path: Path, variant: str, architectures: Sequence[Architecture]) -> Loc
         raise ImageFailed(f"the lock {path} is of the variant {lock.variant}, and {variant} is to be made")
     if missing := [each for each in architectures if each not in lock.packages]:
         raise ImageFailed(f"the lock {path} has no packages for {', '.join(missing)}")
+    for architecture in architectures:
+        names = {pin.name for pin in lock.packages[architecture]}
+        if absent := [name for name in NEEDED if name not in names]:
+            raise ImageFailed(f"{path} is not a lock of an image: it has no {absent[0]} for {architecture}")
     return lock
 
 

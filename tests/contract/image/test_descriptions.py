@@ -14,15 +14,19 @@ from spdx_tools.spdx.validation.document_validator import validate_full_spdx_doc
 from tests.contract.image import packages
 from tests.contract.image.packages import COPYRIGHT
 from tools.image import __main__ as program
-from tools.image import fetching, licences, lock, sbom, settings
+from tools.image import debian, fetching, layers, licences, lock, oci, sbom, settings, writing
+from tools.image.build import Built
 from tools.image.inputs import Architecture, Kind, Pin
 from tools.image.problems import ImageFailed, run
 from tools.image.sbom import Component, Subject
 from tools.image.store import Store
+from tools.image.tree import File
 
 ZLIB = Pin(Kind.DEB, "zlib1g", "1:1.2.13", "a" * 64)
 YAML = Pin(Kind.WHEEL, "PyYAML", "6.0.3", "b" * 64)
-LOCK = lock.Lock(variant="plugins", epoch=1, revision="", packages={Architecture.AMD64: [ZLIB, YAML]})
+OTHERS = [Pin(Kind.DEB, name, "1", "d" * 64) for name in lock.NEEDED if name != ZLIB.name]
+LOCK = lock.Lock(variant="plugins", epoch=1, revision="", packages={Architecture.AMD64: [ZLIB, YAML, *OTHERS]})
+HALF = lock.Lock(variant="plugins", epoch=1, revision="", packages={Architecture.AMD64: [ZLIB, YAML]})
 SUBJECT = Subject("plugbay-plugins", "1.0", "amd64", "Apache-2.0", "1980-01-01T00:00:00Z")
 
 
@@ -96,8 +100,9 @@ def test_a_lock_is_read_as_it_was_written(tmp_path: Path) -> None:
         ('{"format": 2}', "plugins", [], r"is not a lock of an image: .*format"),
         (lock.encode(LOCK).decode(), "nvidia", [], r"is of the variant plugins, and nvidia is to be made"),
         (lock.encode(LOCK).decode(), "plugins", list(Architecture), r"has no packages for arm64"),
+        (lock.encode(HALF).decode(), "plugins", [Architecture.AMD64], r"is not .*: it has no libc6 for amd64"),
     ],
-    ids=["absent", "half", "newer", "variant", "processor"],
+    ids=["absent", "half", "newer", "variant", "processor", "packages"],
 )
 def test_what_is_no_lock_of_this_image_is_told(
     tmp_path: Path, text: str | None, variant: str, architectures: list[Architecture], sentence: str
@@ -139,9 +144,11 @@ def test_a_store_finds_packages_again_and_keeps_two_of_one_name(tmp_path: Path) 
             "image: --rootfs /absent/x is in a directory that does not exist",
         ),
         (["--arch", "amd64", "--rootfs", "/usr"], "image: --rootfs /usr is not an empty directory"),
+        (["--name", "Plugbay"], "image: --name 'Plugbay' is not an image's name, as in registry.example.com/plugbay:1"),
+        (["--out", "/proc/absent"], "image: cannot write /proc/absent: No such file or directory"),
         (["--lock", "/absent"], "image: cannot read the lock /absent: No such file or directory"),
     ],
-    ids=["processor", "variant", "two file systems", "no parent", "not empty", "no lock"],
+    ids=["processor", "variant", "two file systems", "no parent", "not empty", "name", "no place", "no lock"],
 )
 def test_bad_input_is_one_sentence_and_nothing_is_written(
     arguments: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -152,6 +159,34 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
     assert said.err.startswith(sentence)
     assert said.err.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("said", ["yesterday", "9" * 20])
+def test_a_date_that_is_none_is_told(
+    said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", said)
+    assert program.main(["--out", str(tmp_path / "out")]) == 1
+    assert capsys.readouterr().err == f"image: SOURCE_DATE_EPOCH is '{said}', and not seconds of the Unix clock\n"
+
+
+def test_an_image_that_cannot_be_written_leaves_the_earlier_one(tmp_path: Path) -> None:
+    plain = layers.archive(debian.skeleton())
+    how = oci.Settings("1980-01-01T00:00:00Z", {}, ["plugbay"], [], {})
+    tree = debian.skeleton()
+    tree.add(sbom.PATH, File(b"{}"))
+    image = oci.Image(Architecture.AMD64, how, [oci.Layer(oci.digest(plain), plain, "tests")])
+    built, out = [Built(image, tree, [ZLIB])], tmp_path / "out"
+    for number in range(2):
+        (tmp_path / f"work{number}").mkdir()
+        out.mkdir(exist_ok=True)
+        writing.write_image(built, LOCK, f"localhost/test:{number}", out, tmp_path / f"work{number}")
+    earlier = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    (tmp_path / "blocked/plugbay-plugins.lock.json").mkdir(parents=True)
+    with pytest.raises(IsADirectoryError):
+        writing.write_image(built, LOCK, "localhost/test:2", out, tmp_path / "blocked")
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == earlier
+    assert b"localhost/test:1" in earlier[out / "plugbay-plugins/index.json"]
 
 
 def test_a_program_that_is_absent_or_fails_is_named() -> None:
