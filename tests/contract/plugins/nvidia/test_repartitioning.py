@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from plugbay.kubelet.checkpoint import encode
 from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry
-from plugbay.testing.fakenvml import fake_driver, h100_mig, in_mig_mode, lay_out_machine
+from plugbay.testing.fakenvml import a100_nvswitch, fake_driver, h100_mig, in_mig_mode, lay_out_machine
 from tests.contract.conftest import Plugbay
-from tests.contract.rigs.gpu_node import gpu_node, unhealthy, until
+from tests.contract.rigs.gpu_node import gpu_node, unhealthy, until, watched
 from tests.contract.rigs.gpu_pods import GpuPods, until_equal
 
 MIXED = "--mig-strategy=mixed"
@@ -71,3 +74,23 @@ async def test_a_device_that_is_gone_leaves_the_list_with_its_pod(sockets: Path,
         assert unhealthy(plugin) == {seven.uuid: "DeviceGone"}, "it may be held"
         path.write_bytes(encode(CheckpointData()))
         await plugin.until_ended()
+
+
+@pytest.mark.parametrize("recovery", ["never", "by-xid"])
+async def test_a_gpu_that_was_taken_out_returns_healthy_also_if_a_pod_held_it(
+    sockets: Path, nvml_library: Path, recovery: str
+) -> None:
+    machine = a100_nvswitch()
+    rest, last = machine.gpus[:-1], machine.gpus[-1]
+    async with gpu_node(machine, sockets, nvml_library, f"--health-recovery={recovery}") as node:
+        plugin = await watched(node)
+        entry = PodDevicesEntry("uid", "main", plugin.registration.resource_name, {0: [last.uuid]})
+        node.kubelet.paths.checkpoint.write_bytes(encode(CheckpointData([entry])))
+        await node.driver.xid(last.uuid, 79)
+        await until(lambda: unhealthy(plugin) == {last.uuid: "Xid79"})
+        await node.driver.replace(replace(machine, gpus=rest))
+        await until(lambda: unhealthy(plugin) == {last.uuid: "DeviceGone"})
+        await node.driver.replace(machine)
+        await until(lambda: not unhealthy(plugin))
+        assert len(plugin.devices) == len(machine.gpus)
+        assert not plugin.ended.is_set()

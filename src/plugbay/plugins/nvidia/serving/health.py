@@ -114,7 +114,8 @@ class NodeHealth:
             self.book.lose(uuid, problem)
         if sight.trouble is None:
             self.book.found(sight.gpu_uuids, devices, now)
-        self.book.keep({device.id for device in devices}, sight.lost.keys())
+        # A device that is gone begins anew when it returns, whether a pod has kept it in the list or not.
+        self.book.keep({device.id for device in devices} - sight.gone, sight.lost.keys())
 
     def hinder(self, sight: Sight, silent: Mapping[ResourceName, str]) -> None:
         """Take over what keeps containers from using GPUs that are in order themselves.
