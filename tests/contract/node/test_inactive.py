@@ -12,7 +12,7 @@ from plugbay.node.api.stored.kinds import INACTIVE
 from tests.contract.rigs.api_calls import STRATEGIC, TABLE, ApiCaller, Json
 from tests.contract.rigs.node_run import running_node
 
-DOCS: Final = Path(__file__).parents[3] / "docs/operator.md"
+DOCS: Final = Path(__file__).parents[3] / "docs/node.md"
 CLAIM: Final = {"devices": {"requests": [{"name": "g", "exactly": {"deviceClassName": "gopher"}}]}}
 POOL: Final = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
 FIELDS: Final[dict[str, Json]] = {
