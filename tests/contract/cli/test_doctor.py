@@ -28,7 +28,7 @@ WITHIN_S = 30
 async def doctor(node: NodeOnDisk, *argv: str) -> int:
     """The exit code of the command on the node."""
     async with node.up() as host:
-        return await asyncio.to_thread(run, ["doctor", "--host-root", str(host.root), *argv])
+        return await asyncio.to_thread(run, ["doctor", "--host-root", str(host.root), "--timeout", "30s", *argv])
 
 
 async def doctor_again(node: NodeOnDisk, *argv: str) -> int:
@@ -108,8 +108,11 @@ async def test_hostile_texts_do_not_reach_the_terminal(node: NodeOnDisk, capsys:
 
 async def test_fix_mends_what_harms_no_pod_and_a_dry_run_only_shows_it(node: NodeOnDisk, capsys: Shown) -> None:
     ours, theirs = node.plugins / "example.com_nic-0123abcd.sock", node.plugins / "vendor.sock"
-    node.dead_socket(ours)
-    node.dead_socket(theirs)
+    starting = node.plugins / "example.com_new-0123abcd.sock"
+    for path in (ours, theirs, starting):
+        node.dead_socket(path)
+    os.utime(ours, (1, 1))
+    os.utime(starting, (time.time() + 3600,) * 2)  # it stays young, however long the test takes
     unfinished = node.plugins / ".kubelet_internal_checkpoint77"
     unfinished.write_text("")
     os.utime(unfinished, (1, 1))
@@ -121,14 +124,17 @@ async def test_fix_mends_what_harms_no_pod_and_a_dry_run_only_shows_it(node: Nod
     assert sorted(capsys.readouterr().out.splitlines()) == [
         "would make the directory /etc/cni/net.d",
         "would remove the file /var/lib/kubelet/device-plugins/.kubelet_internal_checkpoint77",
+        "would remove the socket /var/lib/kubelet/device-plugins/example.com_new-0123abcd.sock",
         "would remove the socket /var/lib/kubelet/device-plugins/example.com_nic-0123abcd.sock",
     ]
     assert ours.exists()
     assert not networks.exists()
     assert await doctor_again(node, "--fix") == 3  # the directory is there, and empty
-    told = capsys.readouterr().out
+    told, refused = capsys.readouterr()
     assert "did remove the socket" in told
     assert "PBD208" not in told
+    assert "example.com_new-0123abcd.sock: it was made a moment ago: its plugin may be starting" in refused
+    assert starting.exists()
     assert not ours.exists()
     assert theirs.exists()
     assert not unfinished.exists()
@@ -173,7 +179,7 @@ def test_a_dry_run_without_fix_makes_no_sense(capsys: Shown) -> None:
 def host_of(kubelet: LocalKubelet) -> Host:
     """A machine that has nothing but the kubelet's root."""
     root = kubelet.paths.root
-    return Host(time.time(), root.parent, Path("/") / root.name)
+    return Host(time.time(), root.parent, Path("/") / root.name, answer_s=WITHIN_S)
 
 
 async def examined(kubelet: LocalKubelet) -> Diagnosis:

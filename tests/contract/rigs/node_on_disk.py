@@ -27,6 +27,7 @@ from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.podresources import pod_resources_handlers
 from plugbay.wire.sockets import MAX_SOCKET_PATH_BYTES
 
+PATIENCE_S: Final = 30.0
 GPU: Final = "example.com/gpu"
 UID: Final = "0b6dd5f2-3a54-4b1c-9f0e-1f0c5a7d2e11"
 WEB: Final = ("default", "web")
@@ -75,7 +76,7 @@ class NodeOnDisk:
         self.held = {WEB: {"main": {GPU: ["g0"]}}}
         self.has_kubelet = self.has_pod_resources = self.has_plugin = self.has_engine = True
         self.silent: list[Path] = []
-        self.host: dict[str, Any] = {}
+        self.host: dict[str, Any] = {"answer_s": PATIENCE_S}
         self.objects: list[Path] = []
         self._lay()
 

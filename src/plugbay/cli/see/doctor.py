@@ -8,11 +8,12 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from plugbay.cli.arguments.names import pod_name
-from plugbay.cli.arguments.options import add_kubelet_root, add_namespace, file_of, path_of
+from plugbay.cli.arguments.options import add_kubelet_root, add_namespace, duration_s, file_of, path_of
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.arguments.roots import chosen_root
 from plugbay.cli.printing.output import show, show_error, show_note, show_page
@@ -74,6 +75,13 @@ def declare(parser: CommandParser) -> None:
     parser.add_argument("-o", "--output", choices=("json",), default="", help="the same as JSON")
     parser.add_argument("--json", action="store_const", const="json", dest="output", help="the same as -o json")
     parser.add_argument(
+        "--timeout",
+        metavar="TIME",
+        type=duration_s,
+        default="2s",
+        help="how long to wait for each answer of a plugin or the kubelet (default: %(default)s)",
+    )
+    parser.add_argument(
         "--host-root",
         metavar="DIR",
         type=path_of,
@@ -91,7 +99,9 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.dry_run and not args.fix:
         raise UsageError("--dry-run belongs to --fix: without it nothing is changed anyway")
-    host = _host(args)
+    if args.timeout <= 0:
+        raise UsageError("--timeout: an answer takes some time; wants more than 0")
+    host = replace(_host(args), answer_s=args.timeout)
     evidence, diagnosis = _look(args, host)
     if args.fix:
         fixes = fixes_of(diagnosis)

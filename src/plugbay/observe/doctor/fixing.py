@@ -13,6 +13,8 @@ from plugbay.observe.doctor.evidence.sockets import OUR_SOCKET, is_answering
 from plugbay.observe.doctor.finding import Diagnosis, Fix, FixKind
 
 _YOUNG_S: Final = 60
+_STARTING_S: Final = 10
+"""A plugin makes its socket's file a moment before it listens."""
 _UNFINISHED: Final = (".kubelet_internal_checkpoint", "spec.")
 
 
@@ -37,15 +39,17 @@ def _make(fix: Fix, path: Path, host: Host) -> str:
             path.mkdir(mode=0o755, parents=True, exist_ok=True)
             return ""
         case FixKind.REMOVE_SOCKET:
-            return _remove_socket(path)
+            return _remove_socket(path, host)
         case FixKind.REMOVE_FILE:
             return _remove_file(path, host)
 
 
-def _remove_socket(path: Path) -> str:
+def _remove_socket(path: Path, host: Host) -> str:
     found = path.lstat()
     if not stat.S_ISSOCK(found.st_mode) or OUR_SOCKET.fullmatch(path.name) is None:
         return "it is not a socket of plugbay's plugins any more"
+    if host.now_s - found.st_mtime < _STARTING_S:
+        return "it was made a moment ago: its plugin may be starting"
     if is_answering(path):
         return "a process listens there now"
     os.unlink(path)

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from plugbay.kubelet.podresources import PodResourcesClient
     from plugbay.model.podresources import ContainerDevices, PodResources
 
-DEADLINE_S: Final = 2.0
-"""A plugin and a kubelet answer in milliseconds; people wait for the rest."""
 _AT_ONCE: Final = 5
 _PAUSE_S: Final = 0.02
 """A kubelet takes ten calls at once, of all clients together, then a hundred a second: half of it is left to others.
@@ -43,8 +41,8 @@ async def _ask_plugin(sight: SocketSight, host: Host) -> SocketSight:
     with reachable(host.at(sight.path)) as path:
         client = PluginClient(Path(path))
         try:
-            async with asyncio.timeout(DEADLINE_S):
-                await client.options(timeout_s=DEADLINE_S)
+            async with asyncio.timeout(host.answer_s):
+                await client.options(timeout_s=host.answer_s)
         except (TimeoutError, PlugbayError) as error:
             return _after(sight, error)
         finally:
@@ -65,8 +63,8 @@ async def _ask_registrant(sight: SocketSight, host: Host) -> SocketSight:
     with reachable(host.at(sight.path)) as path:
         client = PluginRegistrationClient(Path(path))
         try:
-            async with asyncio.timeout(DEADLINE_S):
-                info = await client.info(timeout_s=DEADLINE_S)
+            async with asyncio.timeout(host.answer_s):
+                info = await client.info(timeout_s=host.answer_s)
         except (TimeoutError, PlugbayError) as error:
             return _after(sight, error)
         finally:
@@ -101,14 +99,14 @@ async def ask_pod_resources(
     with reachable(socket) as path:
         async with PodResourcesClient(Path(path)) as client:
             try:
-                async with asyncio.timeout(DEADLINE_S):
+                async with asyncio.timeout(host.answer_s):
                     found = await client.allocatable()
                 sight = replace(sight, allocatable=_by_resource(found.devices))
-                async with asyncio.timeout(DEADLINE_S):
+                async with asyncio.timeout(host.answer_s):
                     pods = await (client.list() if may_list else _get(client, sorted(set(names)), host, gaps))
                 return replace(sight, held={(each.namespace, each.name): _held(each) for each in pods})
             except TimeoutError:
-                why = f"no answer within {DEADLINE_S:g} s"
+                why = f"no answer within {host.answer_s:g} s"
                 is_late = True
             except PlugbayError as error:
                 why = str(error)

@@ -15,6 +15,8 @@ CONTROL_SOCKET: Final = "plugbay.sock"
 """The control socket of a node of ours, below its root."""
 JOURNALS: Final = ".plugbay"
 """The directory of our plugins' journals, in the kubelet's directory for plugins."""
+ANSWER_S: Final = 2.0
+_READ_S: Final = 5.0
 _LOCK: Final = "plugbay.lock"
 _MOST_LINKS: Final = 40
 """As many symbolic links as Linux follows in one path."""
@@ -55,14 +57,21 @@ class Host:
         root: where its file system is; ``/`` for this machine, a mount in a pod.
         kubelet_root: the kubelet's directory, as the machine names it.
         other_root: the root of a second kubelet on the machine; empty if there is none.
+        answer_s: the time that a plugin, the kubelet or a node has for an answer; people wait for the rest.
     """
 
     now_s: float
     root: Path = Path("/")
     kubelet_root: Path = STOCK_ROOT
     other_root: str = ""
+    answer_s: float = ANSWER_S
     label_of: Callable[[Path], str] = file_label
     space_of: Callable[[Path], os.statvfs_result] = os.statvfs
+
+    @property
+    def read_s(self) -> float:
+        """The time that files have; a file system that takes longer hangs, as one does whose server is gone."""
+        return max(_READ_S, self.answer_s)
 
     @property
     def kubelet(self) -> KubeletPaths:

@@ -24,7 +24,6 @@ from plugbay.observe.doctor.evidence.values import (
 
 Object: TypeAlias = Mapping[str, object]
 
-_DEADLINE_S: Final = 2.0
 _PATHS: Final = ("/api/v1/nodes", "/api/v1/pods", "/api/v1/events")
 _DEVICES: Final = "/plugbay/v1/devices"
 
@@ -110,7 +109,7 @@ def _has_asked_node(host: Host, found: Objects, gaps: Gaps) -> bool:
     from plugbay.ops.http_client import UnixHttpClient
 
     socket = host.at(host.kubelet_root) / CONTROL_SOCKET
-    client = UnixHttpClient(socket, timeout_s=_DEADLINE_S)
+    client = UnixHttpClient(socket, timeout_s=host.answer_s)
     for path in (*_PATHS, _DEVICES):
         try:
             response = client.request("GET", path)

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from plugbay.observe.doctor.evidence.calls import ask_plugins, ask_pod_resources, ask_registrants
 from plugbay.observe.doctor.evidence.checkpoint import read_checkpoint
@@ -42,9 +42,6 @@ from plugbay.observe.doctor.evidence.values import (
 )
 
 _T = TypeVar("_T")
-
-DEADLINE_S: Final = 5.0
-"""A file system that takes longer hangs, as one of a network does whose server is gone."""
 
 
 async def read_evidence(host: Host, *, objects: Iterable[Path] = (), may_list: bool = False) -> Examined:
@@ -199,8 +196,8 @@ async def _in_time(source: EvidenceSource, missing: _T, read: Callable[[], _T], 
 
     threading.Thread(target=work, name=f"reading {source.value}", daemon=True).start()
     try:
-        async with asyncio.timeout(DEADLINE_S):
+        async with asyncio.timeout(host.read_s):
             return await done
     except TimeoutError:
-        gaps.note(source, source.value, f"not read within {DEADLINE_S:g} s: a file system or a process hangs")
+        gaps.note(source, source.value, f"not read within {host.read_s:g} s: a file system or a process hangs")
         return missing
