@@ -97,6 +97,12 @@ def test_the_image_holds_what_runs_and_nothing_to_break_in_with(made: Made) -> N
     assert [path for path, there in entries if stat.S_ISREG(there.st_mode) and place in path.read_bytes()] == []
 
 
+def test_any_user_runs_it(made: Made) -> None:
+    argv = ["chroot", "--userspec=12345:12345", str(made.rootfs), "/usr/bin/plugbay", "version"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, env={"PATH": "/usr/sbin:/usr/bin"})
+    assert VERSION in done.stdout
+
+
 def test_the_image_is_small(made: Made) -> None:
     blobs = sum(path.stat().st_size for path in (made.out / STEM / "blobs").rglob("*") if path.is_file())
     assert blobs <= MOST_BYTES

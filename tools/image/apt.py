@@ -32,6 +32,9 @@ Acquire::Retries "2";
 Dir::State "{state}";
 Dir::State::status "{state}/status";
 Dir::Cache "{cache}";
+Dir::Cache::archives "archives/";
+Dir::Cache::pkgcache "pkgcache.bin";
+Dir::Cache::srcpkgcache "srcpkgcache.bin";
 """
 _FIELD: Final = re.compile(r"^([\w-]+): *(.*(?:\n[ \t].*)*)", re.MULTILINE)
 

@@ -65,9 +65,9 @@ def locked_debian_parts(apt: Apt, locked: Sequence[Pin], store: Store) -> list[D
     return [_unpacked(pin, store) for pin in pins]
 
 
-def needed(parts: Sequence[DebianPart], *wheels: Tree) -> list[DebianPart]:
+def needed(parts: Sequence[DebianPart], *installed: Tree) -> list[DebianPart]:
     """Of Debian's packages those that Python needs, or these wheels."""
-    kept = debian.needed({part.pin.name: part.tree for part in parts}, wheels)
+    kept = debian.needed({part.pin.name: part.tree for part in parts}, installed)
     return [part for part in parts if part.pin.name in kept]
 
 
