@@ -109,6 +109,7 @@ COMMANDS: Final[dict[str, Command | Group]] = {
     "kubectl": Command("run kubectl on the node", "plugbay.cli.node.kubeconfig:declare_kubectl"),
     "events": Command("show what happened, oldest first", "plugbay.cli.node.events:declare", ("event", "ev")),
     "who": Command("show which pod holds which device, on any node", "plugbay.cli.see.who:declare"),
+    "top": Command("watch devices and what holds them, live in a terminal", "plugbay.cli.see.top:declare"),
     "doctor": Command(
         "find what is wrong with devices on this node, or why a pod is stuck, and say what to do",
         "plugbay.cli.see.doctor:declare",

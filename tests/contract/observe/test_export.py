@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +18,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from plugbay.model.ids import ContainerName
 from plugbay.model.podresources import ContainerMemory, ContainerResources, PodResources
 from plugbay.observe.exporting.exporter import NodeExporter
-from plugbay.observe.exporting.series import node_metrics
 from plugbay.observe.following import followed
 from plugbay.observe.joining.node import join
 from plugbay.observe.reading.node import read_node
@@ -26,7 +26,6 @@ from plugbay.observe.view import ObservedNode
 from plugbay.ops.clock import SystemClock
 from plugbay.ops.http_client import UnixHttpClient
 from plugbay.ops.listening import UnixAddress
-from plugbay.ops.metrics import exposition
 from plugbay.ops.pages import serve_pages
 from tests.contract.rigs.seen_kubelet import GPU, SeenKubelet, entry, holding, listening, offered
 
@@ -114,6 +113,8 @@ async def test_devices_holders_cpus_and_memory_are_counted(kubelet: SeenKubelet)
     assert found.of("plugbay_node_plugin_socket_listening", "socket") == {("gpu.sock",): 1}
     assert found.of("plugbay_node_checkpoint_valid") == {(): 1}
     assert set(found.of("plugbay_node_source_up", "source").values()) == {1}
+    described = re.findall("^# TYPE (.*)", found.text, re.MULTILINE)
+    assert len(described) == len(set(described))
 
 
 async def test_a_kubelet_that_restarts_leaves_no_gap(kubelet: SeenKubelet) -> None:
@@ -218,6 +219,20 @@ def test_templates_of_alerts_name_labels_that_the_alert_has() -> None:
             assert rule["labels"]["severity"] in ("info", "warning", "critical")
 
 
-def test_an_empty_node_has_metrics_too(tmp_path: Path) -> None:
-    view = ObservedNode(taken=SystemClock().now(), root=str(tmp_path))
-    assert "plugbay_node_series_dropped" in "".join(exposition(node_metrics(view)))
+async def test_the_command_serves_until_it_is_told_to_stop(kubelet: SeenKubelet) -> None:
+    socket = kubelet.base / "export.sock"
+    command = (sys.executable, "-m", "plugbay", "export", "--listen", f"unix:{socket}", *kubelet.argv)
+    async with kubelet.answering(), asyncio.timeout(40):
+        process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
+        assert process.stderr is not None
+        assert b" are answered at " in await process.stderr.readline()
+        second = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
+        _, told = await second.communicate()
+        assert (second.returncode, told.decode()) == (1, f"plugbay: error: another program is listening at {socket}\n")
+        exporting = Exporting(socket, NodeExporter(SystemClock()))
+        while not (found := await exporting.scrape()).of("plugbay_node_resource_free"):  # noqa: ASYNC110 - it is a process
+            await asyncio.sleep(0.05)
+        assert found.of("plugbay_node_container_devices", "pod") == {("web",): 1, ("bad",): 1}
+        assert "List" not in kubelet.asked
+        process.terminate()
+        assert await process.wait() == 0

@@ -18,12 +18,16 @@ class BoundedMetrics:
     """Metrics of at most ``most`` series each: the first in the order given, which should not change by itself.
 
     Two samples with the same labels, which hostile names could make, would have a scrape refused; the first counts.
+
+    Attributes:
+        metrics: in the order in which they were added.
+        dropped: how many series of each were left out.
     """
 
     def __init__(self, most: int = MAX_SERIES) -> None:
+        self.metrics: list[Metric] = []
+        self.dropped: dict[str, int] = {}
         self._most = most
-        self._metrics: list[Metric] = []
-        self._dropped: dict[str, int] = {}
 
     def gauge(self, name: str, text: str, samples: Samples) -> None:
         self._add(name, MetricKind.GAUGE, text, samples)
@@ -31,17 +35,17 @@ class BoundedMetrics:
     def counter(self, name: str, text: str, samples: Samples) -> None:
         self._add(name, MetricKind.COUNTER, text, samples)
 
-    def __iter__(self) -> Iterator[Metric]:
-        """The metrics, and last how many series of each were left out."""
-        yield from self._metrics
-        dropped = [({"metric": name}, count) for name, count in self._dropped.items()]
-        yield Metric(DROPPED, MetricKind.GAUGE, "Series left out, as a metric has more than the bound.", dropped)
-
     def _add(self, name: str, kind: MetricKind, text: str, samples: Samples) -> None:
         each = _distinct(samples)
         kept = list(islice(each, self._most))
-        self._metrics.append(Metric(name, kind, text, kept))
-        self._dropped[name] = sum(1 for _ in each)
+        self.metrics.append(Metric(name, kind, text, kept))
+        self.dropped[name] = sum(1 for _ in each)
+
+
+def dropped_metric(dropped: Mapping[str, int]) -> Metric:
+    """The metric that tells how many series of each metric were left out."""
+    samples = [({"metric": name}, count) for name, count in dropped.items()]
+    return Metric(DROPPED, MetricKind.GAUGE, "Series left out, as a metric has more than the bound.", samples)
 
 
 def _distinct(samples: Samples) -> Iterator[tuple[Mapping[str, str], float]]:

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from plugbay.observe.exporting.bounds import MAX_SERIES
+from plugbay.observe.exporting.bounds import MAX_SERIES, dropped_metric
 from plugbay.observe.exporting.series import node_metrics, source_metrics
 from plugbay.observe.view import ObservedNode
 from plugbay.ops.clock import Clock
@@ -42,6 +42,7 @@ class NodeExporter:
         self._started = clock.now()
         self._max_series = max_series
         self._text = ""
+        self._dropped: dict[str, int] = {}
         self._readings: Counter[str] = Counter()
 
     async def follow(self, views: AsyncIterator[ObservedNode]) -> None:
@@ -54,7 +55,7 @@ class NodeExporter:
         self._log(view)
         self._readings["partial" if view.is_partial else "complete"] += 1
         if self.view is None or self.view.is_partial or not view.is_partial:
-            self._text = await asyncio.to_thread(self._made, view)
+            self._text, self._dropped = await asyncio.to_thread(self._made, view)
             self.view = view
         self.latest = view
 
@@ -65,15 +66,18 @@ class NodeExporter:
     def pages(self) -> Pages:
         return Pages(self._metrics, {}, self._unready, self._status, texts=self._texts)
 
-    def _made(self, view: ObservedNode) -> str:
-        return "".join(exposition(node_metrics(view, max_series=self._max_series)))
+    def _made(self, view: ObservedNode) -> tuple[str, dict[str, int]]:
+        made = node_metrics(view, max_series=self._max_series)
+        return "".join(exposition(made.metrics)), made.dropped
 
     def _texts(self) -> Iterator[str]:
         yield self._text
 
     def _metrics(self) -> Iterator[Metric]:
         if self.view is not None and self.latest is not None:
-            yield from source_metrics(self.latest)
+            sources = source_metrics(self.latest, max_series=self._max_series)
+            yield from sources.metrics
+            yield dropped_metric({**self._dropped, **sources.dropped})
             yield _one("plugbay_node_view_stale", "1 while the last known view is shown.", self.is_stale)
             yield _one("plugbay_node_view_age_seconds", "The age of what is shown.", self._age_s(self.view.taken))
         readings = [({"outcome": outcome}, self._readings[outcome]) for outcome in ("complete", "partial")]

@@ -15,29 +15,28 @@ from typing import Final, TypeAlias
 
 from plugbay.observe.exporting.bounds import MAX_SERIES, BoundedMetrics
 from plugbay.observe.view import DeviceHolder, DeviceView, HealthWord, ObservedNode, ResourceView, Witness
-from plugbay.ops.metrics import Metric
 
 _Samples: TypeAlias = Iterator[tuple[Mapping[str, str], float]]
 _NO_LABELS: Final[Mapping[str, str]] = {}
 
 
-def node_metrics(view: ObservedNode, *, max_series: int = MAX_SERIES) -> Iterator[Metric]:
+def node_metrics(view: ObservedNode, *, max_series: int = MAX_SERIES) -> BoundedMetrics:
     """The metrics of what was last seen of the node."""
     metrics = BoundedMetrics(max_series)
     _count_resources(metrics, view)
     _name_containers(metrics, view)
     _split_cpus_and_memory(metrics, view)
     _look_at_kubelet(metrics, view)
-    return iter(metrics)
+    return metrics
 
 
-def source_metrics(view: ObservedNode) -> Iterator[Metric]:
+def source_metrics(view: ObservedNode, *, max_series: int = MAX_SERIES) -> BoundedMetrics:
     """Whether each source could be read just now, and whether the kubelet would load its checkpoint."""
-    metrics = BoundedMetrics()
+    metrics = BoundedMetrics(max_series)
     missing = {problem.witness for problem in view.problems}
     metrics.gauge(
         "plugbay_node_source_up",
-        "1 for a source that could be read when it was read last, 0 for another.",
+        "0 for a source that could not be read last, 1 for any other.",
         (({"source": each.value}, each not in missing) for each in Witness),
     )
     checkpoint = view.checkpoint
@@ -50,7 +49,7 @@ def source_metrics(view: ObservedNode) -> Iterator[Metric]:
             "plugbay_node_checkpoint_valid", "1 if a kubelet would load the checkpoint.", [(_NO_LABELS, valid)]
         )
     _look_at_sockets(metrics, view)
-    return (metric for metric in metrics if metric.samples)
+    return metrics
 
 
 def _count_resources(metrics: BoundedMetrics, view: ObservedNode) -> None:
