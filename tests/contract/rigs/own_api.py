@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import urllib.request
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from ssl import create_default_context
+from typing import Any
 
 import yaml
 
@@ -26,6 +29,26 @@ def only_node(cluster: ClusterApi) -> str:
     """The name of the only node. Blocks."""
     [node] = cluster.send("GET", "api", "v1", "nodes").content["items"]
     return str(node["metadata"]["name"])
+
+
+def account_of(cluster: ClusterApi, objects: Iterable[Mapping[str, Any]], directory: Path) -> ClusterApi:
+    """Create the account, role and binding among ``objects``; the cluster as that account has it. Blocks."""
+    account = next(each["metadata"] for each in objects if each["kind"] == "ServiceAccount")
+    accounts = ("api", "v1", "namespaces", account["namespace"], "serviceaccounts")
+    paths = {
+        "ServiceAccount": accounts,
+        "ClusterRole": ("apis", "rbac.authorization.k8s.io", "v1", "clusterroles"),
+        "ClusterRoleBinding": ("apis", "rbac.authorization.k8s.io", "v1", "clusterrolebindings"),
+    }
+    for each in objects:
+        if each["kind"] in paths:
+            assert cluster.send("POST", *paths[each["kind"]], body=each).status == 201
+    wanted = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
+    made = cluster.send("POST", *accounts, account["name"], "token", body=wanted)
+    directory.mkdir()
+    (directory / "token").write_text(made.content["status"]["token"])
+    shutil.copy(cluster.authority, directory / "ca.crt")
+    return ClusterApi(cluster.url, directory)
 
 
 def label_node(cluster: ClusterApi, name: str, labels: dict[str, str | None]) -> None:

@@ -10,13 +10,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import yaml
 
 from plugbay.errors import ClusterUnusable, UsageError
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.ops.clock import SystemClock
 from plugbay.plugins.directory.plugin import DirectoryPlugin
+from plugbay.sdk.deploying.deployment import Deployment
+from plugbay.sdk.deploying.noted_yaml import noted_yaml
+from plugbay.sdk.deploying.objects import manifest
+from plugbay.sdk.deploying.plugin_needs import combined
 from plugbay.sdk.process.config import ConfigEntry
 from plugbay.sdk.process.config_file import ConfigFile
+from plugbay.sdk.process.node_configs import parse_configs
 from plugbay.sdk.process.node_labels import OwnNodeLabels, ThisNode
 from plugbay.sdk.process.pages import PluginPages
 from plugbay.sdk.process.roster import Roster
@@ -26,7 +32,7 @@ from plugbay.sdk.watching import watching
 from plugbay.testing import local_kubelet
 from plugbay.testing.fakes.kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
 from tests.contract.rigs.nodes_api import NodesApi, nodes_api
-from tests.contract.rigs.own_api import cluster_of, label_node, only_node
+from tests.contract.rigs.own_api import account_of, cluster_of, label_node, only_node
 
 DEADLINE_S = 20.0
 LABEL = "example.com_config"
@@ -244,12 +250,17 @@ async def test_a_process_outside_of_a_cluster_is_told(file: Path) -> None:
         await config_file(file, ThisNode("n1")).load_once()
 
 
-async def test_the_api_of_our_own_node_switches_its_config(sockets: Path, file: Path) -> None:
+async def test_our_own_node_switches_its_config_with_the_rights_of_the_manifest(sockets: Path, file: Path) -> None:
     paths = KubeletPaths(sockets / "k")
+    needs = combined(("example.com/tea",), parse_configs(CONFIGS, source="").needs)
+    deployment = Deployment(name="teas", namespace="kube-system", image="plugbay:1", needs=needs, targets=())
+    objects = list(yaml.safe_load_all(noted_yaml(manifest(deployment))))
     async with local_kubelet(api=True) as own, fake_kubelet(paths) as kubelet:
         cluster = cluster_of(own.kubeconfig, sockets)
         name = await asyncio.to_thread(only_node, cluster)
-        async with serving([config_file(file, ThisNode(name, cluster))], paths=paths):
+        account = await asyncio.to_thread(account_of, cluster, objects, sockets / "account")
+        assert (await asyncio.to_thread(account.send, "GET", "api", "v1", "nodes")).status == 403, "others are not seen"
+        async with serving([config_file(file, ThisNode(name, account))], paths=paths):
             before = await registered(kubelet, 2)
             assert set(before) == {"milk", "tea"}
             await asyncio.to_thread(label_node, cluster, name, {"example.com/config": "rum"})
