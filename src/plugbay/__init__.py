@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         NodeName,
         NodeReader,
         OneAtATime,
+        OnNodes,
         Privileged,
         Variable,
     )
@@ -53,6 +54,7 @@ __all__ = [
     "Mount",
     "NodeName",
     "NodeReader",
+    "OnNodes",
     "OneAtATime",
     "Origin",
     "PartialAllocationError",
@@ -92,6 +94,7 @@ if not TYPE_CHECKING:  # else a misspelt name would go unnoticed
                 "Memory",
                 "NodeName",
                 "NodeReader",
+                "OnNodes",
                 "OneAtATime",
                 "Privileged",
                 "Variable",

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from plugbay import Capability, HostDirectory, Memory, OneAtATime, Privileged, Variable
+from plugbay import Capability, HostDirectory, Memory, OneAtATime, OnNodes, Privileged, Variable
 from plugbay.model.selectors import parse_selector
 from plugbay.sdk.author.needs import NodeReader
 from plugbay.sdk.deploying.chart import chart
@@ -53,7 +53,7 @@ DEPLOYMENTS: Final = (
         extras=frozenset({Extra.NETWORK_POLICY}),
     ),
     made(
-        needs=combined(("x.example/card",), [Privileged("it opens /dev/card0"), OneAtATime("x")]),
+        needs=combined(("x.example/card",), [Privileged("it opens /dev/card0"), OneAtATime("x"), OnNodes("c", "y")]),
         image=f"plugbay@sha256:{'0' * 64}",
         node_selector={"a": "1", "b": ""},
         affinity=(parse_selector("pool in (a,b),!old"), parse_selector("gpus>3")),

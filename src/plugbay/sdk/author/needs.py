@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from plugbay.errors import InvalidPlugin
+from plugbay.errors import InvalidPlugin, UsageError
 from plugbay.errors.wording import shown
 from plugbay.values import dataclass
 
@@ -92,7 +92,19 @@ class OneAtATime:
     reason: str
 
 
-Need = HostDirectory | Capability | Privileged | Variable | Memory | NodeName | NodeReader | OneAtATime
+@dataclass(frozen=True, slots=True)
+class OnNodes:
+    """Nodes with certain labels, and no others; of several such needs one has to hold.
+
+    Args:
+        selector: conditions on labels, such as ``example.com/card=true,!old``.
+    """
+
+    selector: str
+    reason: str
+
+
+Need = HostDirectory | Capability | Privileged | Variable | Memory | NodeName | NodeReader | OneAtATime | OnNodes
 
 
 def check_needs(name: str, needs: object) -> None:
@@ -124,11 +136,23 @@ def _problem(need: object) -> str:
         case Memory(mebibytes=size):
             is_one = isinstance(size, int) and not isinstance(size, bool) and size > 0
             problem = "" if is_one else "memory is a whole number of MiB, more than 0"
+        case OnNodes(selector=selector):
+            problem = _problem_of_selector(selector)
         case Privileged() | NodeName() | NodeReader() | OneAtATime():
             problem = ""
         case _:
             return "it is not one of plugbay's needs, such as HostDirectory, Capability, Privileged, Variable or Memory"
     return problem or _problem_of_reason(need.reason)
+
+
+def _problem_of_selector(selector: object) -> str:
+    from plugbay.model.selectors import parse_selector  # imported here: few plugins need it, and all import this
+
+    try:
+        is_one = isinstance(selector, str) and bool(parse_selector(selector))
+    except UsageError as error:
+        return str(error)
+    return "" if is_one else "a selector has conditions on labels, such as example.com/card=true"
 
 
 def _problem_of_reason(reason: object) -> str:

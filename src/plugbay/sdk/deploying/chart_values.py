@@ -11,7 +11,7 @@ from plugbay.sdk.deploying import rights
 from plugbay.sdk.deploying.daemonset import Fields
 from plugbay.sdk.deploying.deployment import CRITICAL, EVERYWHERE, Deployment, Extra, image_name
 from plugbay.sdk.deploying.noted_yaml import Noted, noted_yaml
-from plugbay.sdk.deploying.objects import node_affinity
+from plugbay.sdk.deploying.objects import affinity_of
 from plugbay.sdk.deploying.plugin_needs import PluginNeeds
 
 _NEEDS_NOTHING: Final = PluginNeeds(served=())
@@ -114,7 +114,7 @@ def _plugin(deployment: Deployment) -> Iterable[tuple[str, object]]:
     optional: dict[str, object] = {
         "readsNodes": Noted(True, reads) if (reads := rights.reads_nodes(needs)) else False,
         "nodeSelector": dict(sorted(deployment.node_selector.items())),
-        "affinity": node_affinity(deployment.affinity) if deployment.affinity else {},
+        "affinity": affinity_of(deployment),
         "runtimeClassName": deployment.runtime_class,
         "env": rights.env(needs),
         "volumes": rights.volumes(needs)[1:],

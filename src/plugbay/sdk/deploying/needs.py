@@ -9,7 +9,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from plugbay.errors import NeedsRefused
 from plugbay.kubelet.paths import KubeletPaths
-from plugbay.sdk.author.needs import HostDirectory, Need, OneAtATime
+from plugbay.sdk.author.needs import HostDirectory, Need, OneAtATime, OnNodes
 from plugbay.sdk.author.plugin import DevicePlugin, as_paths, gives_back, offers
 from plugbay.sdk.author.resources import PluginSource
 from plugbay.sdk.cdi.directory import CDI_DIRECTORY
@@ -47,29 +47,50 @@ async def needs_now(members: Iterable[Member], also: Iterable[Need] = ()) -> Plu
         DiscoveryFailed: such a function failed.
         NeedsRefused: no manifest can give what is needed.
     """
-    served: dict[str, None] = {}
-    needs: list[Need] = [_SOCKETS, *also]
-    await _collect(members, served, needs)
-    return combined(tuple(served), needs)
+    found = _Found()
+    await _collect(members, found, ())
+    needs = (_SOCKETS, *also, *found.needs)
+    if not all(found.nodes):  # a plugin that goes everywhere takes the others along
+        needs = tuple(each for each in needs if not isinstance(each, OnNodes))
+    return combined(tuple(found.served), needs)
 
 
-async def _collect(members: Iterable[Member], served: dict[str, None], needs: list[Need]) -> None:
+class _Found:
+    """The findings about members: what they serve, what they need, and for each of them the nodes that it is for."""
+
+    def __init__(self) -> None:
+        self.served: dict[str, None] = {}
+        self.needs: list[Need] = []
+        self.nodes: list[tuple[OnNodes, ...]] = []
+
+    def add(self, name: str, nodes: tuple[OnNodes, ...]) -> None:
+        """Note a member that serves, with the nodes that it is for; none for all nodes."""
+        self.served[name] = None
+        self.nodes.append(nodes)
+
+
+async def _collect(members: Iterable[Member], found: _Found, of_source: tuple[OnNodes, ...]) -> None:
     for member in members:
         if isinstance(member, DevicePlugin):
-            served[member.resource_name] = None
-            needs += plugin_needs(member)
+            found.add(member.resource_name, _nodes(member.needs) or of_source)
+            found.needs += plugin_needs(member)
         elif isinstance(member, PluginSource):
-            needs += (*member.needs, *_to_watch(member.name, member.watched_paths))
+            found.needs += (*member.needs, *_to_watch(member.name, member.watched_paths))
             from plugbay.sdk.inspection.survey import plugins_now  # imported here: it brings all that serves
 
-            if not (found := await plugins_now([member])):
-                served[member.name] = None
-            await _collect(found, served, needs)
+            nodes = _nodes(member.needs) or of_source
+            if not (plugins := await plugins_now([member])):
+                found.add(member.name, nodes)
+            await _collect(plugins, found, nodes)
         elif isinstance(member, DeclaresNeeds):
-            served[member.name] = None
-            needs += member.needs
+            found.add(member.name, _nodes(member.needs))
+            found.needs += member.needs
         else:
-            await _collect(member.members, served, needs)
+            await _collect(member.members, found, of_source)
+
+
+def _nodes(needs: Iterable[Need]) -> tuple[OnNodes, ...]:
+    return tuple(each for each in needs if isinstance(each, OnNodes))
 
 
 _SOCKETS: Final = HostDirectory(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from plugbay.errors import NeedsRefused
-from plugbay.model.selectors import Operator, Requirement, Selector
+from plugbay.model.selectors import Operator, Requirement, Selector, parse_selector
 from plugbay.sdk.deploying import companions, rights
 from plugbay.sdk.deploying.daemonset import Fields, Parts, daemon_set, files_volume
 from plugbay.sdk.deploying.dashboard import FILE, LABEL, dashboard
@@ -89,7 +89,7 @@ def _daemon_set(deployment: Deployment, *, level: PodSecurity | None = None) -> 
         priority_class=deployment.priority_class or None,
         tolerations=[dict(each) for each in deployment.tolerations] or None,
         node_selector=dict(sorted(deployment.node_selector.items())) or None,
-        affinity=node_affinity(deployment.affinity) if deployment.affinity else None,
+        affinity=affinity_of(deployment),
         runtime_class=deployment.runtime_class or None,
         update=rights.update(needs),
     )
@@ -111,7 +111,18 @@ def code_digest(files: Mapping[str, str]) -> str:
     return hashlib.sha256(code.encode()).hexdigest() if code else ""
 
 
-def node_affinity(terms: tuple[Selector, ...]) -> Fields:
+def affinity_of(deployment: Deployment) -> object | None:
+    """The affinity to nodes that the deployment asks for, and its plugins; None for all nodes."""
+    declared = deployment.needs.nodes
+    of_plugins = tuple(parse_selector(each.selector) for each in declared) or ((),)
+    terms = [(*wanted, *known) for wanted in deployment.affinity or ((),) for known in of_plugins]
+    if not any(terms):
+        return None
+    affinity = _node_affinity(terms)
+    return Noted(affinity, rights.all_of(each.reason for each in declared)) if declared else affinity
+
+
+def _node_affinity(terms: Iterable[Selector]) -> Fields:
     """An affinity to nodes for which all conditions of one term hold."""
     return {
         "nodeAffinity": {

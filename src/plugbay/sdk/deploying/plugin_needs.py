@@ -15,6 +15,7 @@ from plugbay.sdk.author.needs import (
     NodeName,
     NodeReader,
     OneAtATime,
+    OnNodes,
     Privileged,
     Variable,
 )
@@ -40,6 +41,7 @@ class PluginNeeds:
         node_name: the reasons for which the variable ``NODE_NAME`` has to say which node it is; empty if none.
         node_reader: the reasons for which the process gets and watches its node at the API server; empty if none.
         one_at_a_time: the reasons for which no two processes may run on one node; empty if they may.
+        nodes: those of which one has to hold for a node, by their selectors; empty for all nodes.
     """
 
     served: tuple[str, ...]
@@ -51,6 +53,7 @@ class PluginNeeds:
     node_name: tuple[str, ...] = ()
     node_reader: tuple[str, ...] = ()
     one_at_a_time: tuple[str, ...] = ()
+    nodes: tuple[OnNodes, ...] = ()
 
 
 def combined(served: tuple[str, ...], needs: Iterable[Need]) -> PluginNeeds:
@@ -71,6 +74,7 @@ def combined(served: tuple[str, ...], needs: Iterable[Need]) -> PluginNeeds:
         node_name=tuple(each.reason for each in needs if isinstance(each, NodeName | NodeReader)),
         node_reader=tuple(each.reason for each in needs if isinstance(each, NodeReader)),
         one_at_a_time=tuple(each.reason for each in needs if isinstance(each, OneAtATime)),
+        nodes=_nodes(each for each in needs if isinstance(each, OnNodes)),
     )
 
 
@@ -121,6 +125,13 @@ def _capabilities(wanted: Iterable[Capability]) -> tuple[Capability, ...]:
     for each in wanted:
         reasons.setdefault(each.name, {})[each.reason] = None
     return tuple(Capability(name, "; ".join(whys)) for name, whys in sorted(reasons.items()))
+
+
+def _nodes(wanted: Iterable[OnNodes]) -> tuple[OnNodes, ...]:
+    reasons: dict[str, dict[str, None]] = {}
+    for each in wanted:
+        reasons.setdefault(each.selector, {})[each.reason] = None
+    return tuple(OnNodes(selector, "; ".join(whys)) for selector, whys in sorted(reasons.items()))
 
 
 def _variables(wanted: Iterable[Variable]) -> tuple[Variable, ...]:

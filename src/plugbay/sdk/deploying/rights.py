@@ -30,7 +30,7 @@ def env(needs: PluginNeeds) -> list[object]:
     values: list[object] = []
     if needs.node_name:
         node = {"name": NODE_NAME, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
-        values.append(Noted(node, _all(needs.node_name)))
+        values.append(Noted(node, all_of(needs.node_name)))
     values += [Noted({"name": each.name, "value": each.value}, sentence(each.reason)) for each in needs.variables]
     return values
 
@@ -48,7 +48,7 @@ def security(needs: PluginNeeds) -> Fields:
         "runAsUser": Noted(0, "The kubelet's directory of sockets is open to root only."),
     }
     if needs.privileged:
-        return {"privileged": Noted(True, _all(needs.privileged)), **own}
+        return {"privileged": Noted(True, all_of(needs.privileged)), **own}
     capabilities: Fields = {"drop": ["ALL"]}
     if needs.capabilities:
         capabilities["add"] = [Noted(each.name, sentence(each.reason)) for each in needs.capabilities]
@@ -63,7 +63,7 @@ def update(needs: PluginNeeds) -> Noted:
     if not needs.one_at_a_time:
         why = "The new process of a node takes over before the old one ends, so that no container waits for it."
         return Noted({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "10%", "maxUnavailable": 0}}, why)
-    why = f"{_all(needs.one_at_a_time)} So the old process ends first: containers keep their devices, new ones wait."
+    why = f"{all_of(needs.one_at_a_time)} So the old process ends first: containers keep their devices, new ones wait."
     return Noted({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}}, why)
 
 
@@ -79,10 +79,11 @@ def volumes(needs: PluginNeeds) -> list[object]:
 
 def reads_nodes(needs: PluginNeeds) -> str:
     """The reasons for which nodes are read; empty if they are not."""
-    return _all(needs.node_reader) if needs.node_reader else ""
+    return all_of(needs.node_reader) if needs.node_reader else ""
 
 
-def _all(reasons: Iterable[str]) -> str:
+def all_of(reasons: Iterable[str]) -> str:
+    """All reasons as a sentence, each once."""
     return sentence("; ".join(dict.fromkeys(reasons)))
 
 

@@ -6,7 +6,21 @@ from typing import Any
 
 import pytest
 
-from plugbay import Capability, Device, DevicePlugin, HostDirectory, Memory, Privileged, Variable, plugin, resources
+from plugbay import (
+    Capability,
+    Device,
+    DevicePlugin,
+    HostDirectory,
+    Memory,
+    NodeName,
+    NodeReader,
+    OneAtATime,
+    OnNodes,
+    Privileged,
+    Variable,
+    plugin,
+    resources,
+)
 from plugbay.errors import InvalidPlugin
 from plugbay.sdk.author.mistakes import check_attributes
 from plugbay.sdk.author.needs import check_needs
@@ -19,6 +33,10 @@ GOOD = [
     Privileged(WHY),
     Variable("LOG", "", WHY),
     Memory(64, WHY),
+    NodeName(WHY),
+    NodeReader(WHY),
+    OneAtATime(WHY),
+    OnNodes("example.com/card=true,!old", WHY),
 ]
 
 
@@ -40,9 +58,12 @@ def test_needs_of_use() -> None:
         (Variable("A-B", "x", WHY), "a variable has a name of letters"),
         (Memory(0, WHY), "a whole number of MiB"),
         (Memory(True, WHY), "a whole number of MiB"),
+        (OnNodes("", WHY), "a selector has conditions on labels"),
+        (OnNodes("a in b", WHY), "is not a label selector such as app=web"),
+        (OnNodes("a", ""), "the reason has to be a line of text"),
         (Privileged(""), "the reason has to be a line of text"),
         (Capability("NET_ADMIN", "two\nlines"), "the reason has to be a line of text"),
-        ("NET_ADMIN", "it is not a HostDirectory, Capability"),
+        ("NET_ADMIN", "it is not one of plugbays needs, such as HostDirectory"),
     ],
     ids=str,
 )

@@ -11,12 +11,13 @@ import yaml
 
 from plugbay.errors import UsageError
 from plugbay.model.selectors import parse_selector
-from plugbay.sdk.author.needs import NodeName, NodeReader
+from plugbay.sdk.author.needs import NodeName, NodeReader, OnNodes
 from plugbay.sdk.deploying.chart import chart
 from plugbay.sdk.deploying.chart_values import default_values, plain, values_of
 from plugbay.sdk.deploying.dashboard import PANELS, dashboard
 from plugbay.sdk.deploying.deployment import Deployment, Extra, image_name
 from plugbay.sdk.deploying.kustomize import kustomize_directory
+from plugbay.sdk.deploying.noted_yaml import noted_yaml
 from plugbay.sdk.deploying.objects import manifest
 from plugbay.sdk.process.metrics import plugin_metrics
 from tests.unit.sdk.deploying.test_daemonset import deployment, objects
@@ -76,6 +77,18 @@ def test_affinity_to_nodes_with_one_of_some_labels() -> None:
         [{"key": "pool", "operator": "In", "values": ["a", "b"]}, {"key": "old", "operator": "DoesNotExist"}],
         [{"key": "gpus", "operator": "Gt", "values": ["3"]}],
     ]
+
+
+def test_affinity_that_plugins_declare_is_joined_with_that_of_an_operator() -> None:
+    needs = (OnNodes("card=a", "they have cards"), OnNodes("card=b", "they have cards"))
+    made = deployment(*needs, affinity=(parse_selector("!old"), parse_selector("big")))
+    pod = objects(made)[0]["spec"]["template"]["spec"]
+    [wanted] = pod["affinity"]["nodeAffinity"].values()
+    keys = [[each["key"] for each in term["matchExpressions"]] for term in wanted["nodeSelectorTerms"]]
+    assert keys == [["old", "card"], ["old", "card"], ["big", "card"], ["big", "card"]]
+    assert "# They have cards; they have cards.\n" not in noted_yaml(manifest(made))
+    assert "# They have cards.\n" in noted_yaml(manifest(made))
+    assert "affinity" not in objects(deployment())[0]["spec"]["template"]["spec"]
 
 
 @pytest.mark.parametrize(

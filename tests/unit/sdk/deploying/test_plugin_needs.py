@@ -9,7 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from plugbay import Assignment, Capability, Device, DevicePlugin, HostDirectory, Memory, Privileged, Variable, resources
+from plugbay import (
+    Assignment,
+    Capability,
+    Device,
+    DevicePlugin,
+    HostDirectory,
+    Memory,
+    OnNodes,
+    PluginSource,
+    Privileged,
+    Variable,
+    resources,
+)
 from plugbay.errors import InvalidNvidiaConfig, NeedsRefused
 from plugbay.kubelet.paths import STOCK_ROOT
 from plugbay.plugins.directory.plugin import DirectoryPlugin
@@ -96,6 +108,25 @@ def test_hooks_and_cdi_show_what_they_need() -> None:
     }
     assert needs_of(plugin).one_at_a_time == ("example.com/card keeps track of who uses its devices",)
     assert needs_of(Plain()).one_at_a_time == ()
+
+
+def test_nodes_that_plugins_are_for() -> None:
+    def nodes(*members: DevicePlugin | PluginSource) -> list[str]:
+        return [each.selector for each in asyncio.run(needs_now(members)).nodes]
+
+    def card(*selectors: str, name: str = "example.com/card") -> DevicePlugin:
+        plugin = Plain()
+        plugin.resource_name, plugin.needs = name, [OnNodes(each, WHY) for each in selectors]
+        return plugin
+
+    @resources(every="1h", needs=[OnNodes("cards=true", WHY)])
+    def cards() -> list[DevicePlugin]:
+        return [card(), card("fast", name="example.com/fast")]
+
+    assert nodes(card("a=1", "b")) == ["a=1", "b"]
+    assert nodes(card("b"), card("a", name="example.com/other")) == ["a", "b"]
+    assert nodes(card("a"), card(name="example.com/other")) == [], "one that goes everywhere takes the others along"
+    assert nodes(cards) == ["cards=true", "fast"]
 
 
 def test_ready_made_directory() -> None:
