@@ -58,6 +58,7 @@ COMMANDS: Final[dict[str, Command | Group]] = {
     "migrate": Command(
         "print a manifest for what another device plugin was set to", "plugbay.cli.plugins.migrate:declare"
     ),
+    "cleanup": Command("remove what plugins have left on a node", "plugbay.cli.plugins.cleanup:declare"),
     "node": Group(
         "run this machine's node, and look at it",
         "Run this machine's node, look at it, empty it.",

@@ -7,12 +7,12 @@ import os
 import re
 import socket
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 from plugbay.errors import PathUnusable
-from plugbay.model.ids import ResourceName
+from plugbay.model.ids import ResourceName, is_extended_resource
 from plugbay.wire.sockets import MAX_SOCKET_PATH_BYTES
 
 logger = logging.getLogger(__name__)
@@ -100,6 +100,19 @@ def sockets_of(directory: Path, resource: ResourceName) -> list[Path]:
     """The sockets of all processes that serve or served ``resource``, by their names."""
     found = ((name, _NAME.fullmatch(name)) for name in _names(directory))
     return [directory / name for name, match in found if match is not None and _is_of(resource, match["stem"])]
+
+
+def our_sockets(directory: Path) -> Iterator[tuple[Path, str, bool]]:
+    """The sockets of plugins of ours, each with its resource and whether a process listens there.
+
+    A name too long for a path has a hash in place of the resource, which stands for it here as well.
+    """
+    for name in sorted(_names(directory)):
+        if (found := _NAME.fullmatch(name)) is None or not (directory / name).is_socket():
+            continue
+        resource = found["stem"].replace("_", "/", 1)
+        if is_extended_resource(resource) or _SHORT.fullmatch(resource):
+            yield directory / name, resource, _is_listening(directory / name)
 
 
 def _names(directory: Path) -> list[str]:

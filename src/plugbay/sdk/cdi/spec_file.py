@@ -136,11 +136,20 @@ def left_files(directory: Path) -> Iterator[tuple[Path, ResourceName]]:
     Raises:
         PathUnusable: the directory cannot be listed.
     """
+    yield from ((path, resource) for path, resource, is_held in our_files(directory) if not is_held)
+
+
+def our_files(directory: Path) -> Iterator[tuple[Path, ResourceName, bool]]:
+    """Files of processes of ours, each with its resource, and whether the process lives.
+
+    Raises:
+        PathUnusable: the directory cannot be listed.
+    """
     for path in spec_paths(directory):
         match = _OURS.fullmatch(path.name)
         resource = f"{match['domain']}/{match['type']}" if match else ""
-        if is_extended_resource(resource) and path.is_file() and not path.is_symlink() and not _is_held(path):
-            yield path, ResourceName(resource)
+        if is_extended_resource(resource) and path.is_file() and not path.is_symlink():
+            yield path, ResourceName(resource), _is_held(path)
 
 
 def remove_file(path: Path) -> None:

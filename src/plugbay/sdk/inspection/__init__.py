@@ -1,1 +1,1 @@
-"""A plugin looked at without serving it: what it would offer, and what is wrong with its file."""
+"""Plugins looked at without serving them: what they would offer, what is wrong with them, what they have left."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import os
 import resource
 import threading
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -385,3 +387,20 @@ async def test_unfinished_files_of_killed_keepers_are_removed_and_no_others(tmp_
     assert not unfinished.exists()
     assert all(each.exists() for each in others)
     made.close()
+
+
+def test_a_journal_of_a_newer_version_is_refused_and_not_touched(tmp_path: Path) -> None:
+    header = json.dumps({"format": 2, "boot": "boot", "resource": GOPHER}).encode()
+    journal = tmp_path / "example.com_gopher.journal"
+    journal.write_bytes(b"%08x %b\n12345678 of a kind to come\n" % (zlib.crc32(header), header))
+    before = journal.read_bytes()
+    for trouble in Trouble:
+        book = ledger(tmp_path, trouble)
+        with pytest.raises(
+            PathUnusable, match=r"written by a newer plugbay \(format 2, .* up to 1\), and is left as it is"
+        ):
+            book.open()
+        assert not book.is_open  # so that nothing is written to it in our format
+        book.close()
+    assert journal.read_bytes() == before
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".journal", ".lock", ".writing"]

@@ -72,6 +72,7 @@ class Journal:
 
     Attributes:
         is_ours: whether this process keeps it.
+        is_newer: whether it was found to be in a later format; then nothing may be written to it.
         boot: as given.
 
     Raises:
@@ -81,6 +82,7 @@ class Journal:
     def __init__(self, directory: Path, resource: ResourceName, boot: str) -> None:
         self.path = directory / f"{_stem(resource)}.journal"
         self.is_ours = False
+        self.is_newer = False
         self._name = str(self.path)  # for every look for news
         self._lock = FileLock(self.path.with_suffix(".lock"))
         self._writing = self.path.with_suffix(".writing")
@@ -183,7 +185,7 @@ class Journal:
         """Read it, other processes' records included. The log tells of bad lines.
 
         Raises:
-            PathUnusable: it is there and cannot be read.
+            PathUnusable: it is there and cannot be read, or `is_newer`.
         """
         try:
             with open(self.path, "rb") as file:
@@ -196,6 +198,13 @@ class Journal:
         self._is_current = (opened.st_dev, opened.st_ino) == self._file
         self._size, self._is_torn = len(written), bool(written) and not written.endswith(b"\n")
         content = lines.read(written)
+        if content.newer:
+            self.is_newer = True
+            raise PathUnusable(
+                str(self.path),
+                f"was written by a newer plugbay (format {content.newer}, this one reads up to {lines.FORMAT}), and "
+                "is left as it is: run that version again, or move the file away once no container has the devices",
+            )
         self._is_of_this_boot = content.header == self._header
         for number in content.bad_lines:
             logger.error("%s: line %d is damaged and skipped: a use of devices may be forgotten", self.path, number)

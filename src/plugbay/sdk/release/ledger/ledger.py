@@ -84,7 +84,11 @@ class Ledger:
             PathUnusable: nothing can be kept there.
         """
         self._journal.__enter__()
-        self._claim()
+        try:
+            self._claim()
+        finally:
+            if self._journal.is_newer:
+                self.close()  # or what begins now would be written to it, in our format
         if self.is_ours:
             rewritten = self._journal.prepare(self._as_found)
             with self._journal.alone():
@@ -333,8 +337,7 @@ class Ledger:
 
     def _give_away(self, key: AssignmentKey, give: Callable[[Use], None]) -> bool:
         with self._writing():
-            use = self._uses.get(key)
-            if use is None:
+            if (use := self._uses.get(key)) is None:
                 return True
             if use.phase is UsePhase.RELEASING:
                 return self.is_ours  # `begin` takes them over
@@ -343,9 +346,8 @@ class Ledger:
 
     def _put_rest(self, use: Use, left: Use | None) -> None:
         """Keep the rest in memory: the use to come takes it over in one line, or it stays this one's."""
-        if left is None:
-            self._uses.remove(use.key)
-        else:
+        self._uses.remove(use.key)
+        if left is not None:
             self._uses.put(left)
 
     def _overtake(self, use: Use, units: Collection[DeviceId]) -> None:
@@ -363,8 +365,7 @@ class Ledger:
 
     def split(self, use: Use, units: Collection[DeviceId]) -> Use:
         """Make a part of a use, its ``units``, a use of its own."""
-        part = self._part(use, units)
-        left = use.without(units)
+        part, left = self._part(use, units), use.without(units)
         assert left is not None
         with self._writing():
             self._journal.append(left, part)

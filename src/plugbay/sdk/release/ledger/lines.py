@@ -1,7 +1,8 @@
 """Lines of a journal: a use as it is from here on, or the end of one. Pure.
 
 Compatibility: a line is the CRC-32 of a JSON object in eight hexadecimal digits, a space, the object. The first one
-names the format. A reader skips lines it cannot read, so that an older program loses only what a newer one has added.
+names the format. A reader skips lines it cannot read, so that an older program loses only what a newer one has added
+to the format. A journal of a later format is refused as a whole, and left as it is.
 """
 
 from __future__ import annotations
@@ -61,12 +62,21 @@ class Content:
         header: None if it has none that can be read.
         uses: those that are not closed, in the order in which they began.
         bad_lines: the numbers, from 1, of lines that are not as they were written; a torn last line does not count.
+        newer: the number of the later format that it is in; 0 if it is in ours.
     """
 
     header: Header | None
     life: KubeletLife | None
     uses: tuple[Use, ...]
     bad_lines: tuple[int, ...]
+    newer: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Newer:
+    """A header of a later format."""
+
+    format: int
 
 
 def encode(record: Record) -> bytes:
@@ -84,10 +94,13 @@ def read(content: bytes) -> Content:
     life: KubeletLife | None = None
     uses: dict[AssignmentKey, Use] = {}
     bad: list[int] = []
+    newer = 0
     for number, record in _records(content):
         match record:
             case None:
                 bad.append(number)
+            case Newer():
+                newer = max(newer, record.format)
             case Header():
                 header = record
             case KubeletLife():
@@ -101,7 +114,7 @@ def read(content: bytes) -> Content:
                     uses[record.key] = replace(use, phase=UsePhase.OPEN, since=since)
             case Closed():
                 uses.pop(record.key, None)
-    return Content(header, life, tuple(uses.values()), tuple(bad))
+    return Content(header, life, tuple(uses.values()), tuple(bad), newer)
 
 
 def _drop_overlaps(uses: dict[AssignmentKey, Use], fresh: Use) -> None:
@@ -117,14 +130,14 @@ def _drop_overlaps(uses: dict[AssignmentKey, Use], fresh: Use) -> None:
             uses[other.key] = left
 
 
-def _records(content: bytes) -> Iterator[tuple[int, Record | None]]:
+def _records(content: bytes) -> Iterator[tuple[int, Record | Newer | None]]:
     lines = content.split(b"\n")
     lines.pop()  # empty, or torn: its writer died before anything relied on it
     for number, line in enumerate(lines, 1):
         yield number, _decode(line)
 
 
-def _decode(line: bytes) -> Record | None:
+def _decode(line: bytes) -> Record | Newer | None:
     found = _LINE.fullmatch(line)
     if found is None or zlib.crc32(found[2]) != int(found[1], 16):
         return None
@@ -172,10 +185,12 @@ def _use_as_json(use: Use) -> dict[str, object]:
     return shown
 
 
-def _from_json(value: dict[str, object]) -> Record:
+def _from_json(value: dict[str, object]) -> Record | Newer:
     match value:
         case {"format": 1, "boot": str(boot), "resource": str(resource)}:
             return Header(boot, ResourceName(resource))
+        case {"format": int(later)} if later > FORMAT:
+            return Newer(later)
         case {"life": str(life), "since": float() | int() as since, "heirOf": list(heir_of)} if "use" not in value:
             return KubeletLife(life, float(since), frozenset(map(str, heir_of)), str(value.get("store", "")))
         case {"answered": str(key)}:
