@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 import select
@@ -47,6 +48,15 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the tests that take long, which wait most of the time: at the end nothing would run beside them."""
     items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was collected from Python's search for garbage: it stays, and is most of what there is to look through.
+
+    Without this a tenth of the tests' own time went there.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from plugbay.kernel.netns import in_netns
 from plugbay.model.ids import PodUid
 from plugbay.runtimes.oci.network import bring_up_loopback
 from plugbay.runtimes.sandboxes import Network
-from tests.contract.runtimes.test_oci_sandboxes import DEADLINE_S, POD, PROC, SPEC, Place, place
+from tests.contract.rigs.oci_sandboxes import DEADLINE_S, POD, PROC, SPEC, Place, place
 
 __all__ = ["place"]
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]

@@ -3,98 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from plugbay.errors import ContainerStartError, NamespaceUnusable, SandboxFailed
+from plugbay.errors import ContainerStartError, SandboxFailed
 from plugbay.kernel.cgroups import clear_cgroup, hierarchies
 from plugbay.kernel.namespaces import NamespaceKind, in_namespace
-from plugbay.kernel.netns import is_netns, make_netns, remove_netns
+from plugbay.kernel.netns import is_netns, remove_netns
 from plugbay.kernel.syscalls import system_call
 from plugbay.kernel.tmpfs import unmount_all
-from plugbay.model.ids import PodUid
 from plugbay.model.ports import ContainerPort
 from plugbay.model.resolution import DnsConfig, DnsPolicy, HostAlias
-from plugbay.runtimes.oci.handlers import handler_of
-from plugbay.runtimes.oci.network import PodNetwork
-from plugbay.runtimes.oci.pod_files import HostFiles
 from plugbay.runtimes.oci.sandbox_plan import Rights
-from plugbay.runtimes.oci.sandboxes import OciSandboxes, SandboxPlaces
-from plugbay.runtimes.oci.shared_directory import SHM_BYTES, remove_shared
+from plugbay.runtimes.oci.shared_directory import SHM_BYTES
 from plugbay.runtimes.oci.shares import HOST, PodShares
 from plugbay.runtimes.sandboxes import HostNamespace, Network, SandboxSpec
-from tests.container_specs import sandbox_spec, wanting
-from tests.contract.rigs.fake_cni import MAKES, PASSES, Machine
+from tests.container_specs import wanting
+from tests.contract.rigs.fake_cni import MAKES, PASSES
+from tests.contract.rigs.oci_sandboxes import DEADLINE_S, POD, PROC, SPEC, Place, place
 
-PROC = Path("/proc")
-DEADLINE_S = 30
-POD = PodUid("7a5e-sandbox")
-SPEC = sandbox_spec(POD, "default", "web")
-HOST_FILES = HostFiles("127.0.0.1 localhost of-the-host\n", DnsConfig(("10.0.0.1",), ("host.example",), ("ndots:1",)))
-PLUGINS = [{"type": "first", "capabilities": {"portMappings": True}}, {"type": "second"}]
+__all__ = ["place"]
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
-
-
-class Place:
-    """What one node after another finds."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.machine = Machine(root)
-        # Of the whole path: tests beside this one may be called the same in a directory of their own.
-        own = hashlib.sha256(bytes(root)).hexdigest()[:8]
-        self.places = SandboxPlaces(root / "sandboxes", root / "netns", root / "shared", f"plugbay-test-{own}")
-
-    def install(self) -> None:
-        self.machine.install("first", MAKES)
-        self.machine.install("second", PASSES)
-        (self.root / "conf").mkdir()
-        document = {"cniVersion": "1.0.0", "name": "net", "plugins": PLUGINS}
-        (self.root / "conf" / "10-net.conflist").write_text(json.dumps(document))
-
-    def node(self, default: Network = Network.POD, rights: Rights = Rights.ROOT) -> OciSandboxes:
-        network = PodNetwork(self.machine.runtime, self.root / "conf", proc_root=PROC)
-        return OciSandboxes(
-            self.places,
-            network,
-            default=default,
-            has_handler=lambda name: handler_of(name, engine="runc") is not None,
-            host=HOST_FILES,
-            rights=rights,
-        )
-
-    def left(self) -> list[str]:
-        """Files of sandboxes, namespaces and results, and mounts."""
-        directories = (self.places.records, self.places.namespaces, self.root / "shared", self.root / "cache")
-        files = [str(each) for directory in directories for each in directory.rglob("*") if each.is_file()]
-        mounts = [line for line in (PROC / "self/mountinfo").read_text().splitlines() if str(self.root) in line]
-        return [each for each in files if "lock" not in each and Path(each).stat().st_size] + mounts
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    try:
-        make_netns(tmp_path / "try", proc_root=PROC)
-    except NamespaceUnusable as error:
-        pytest.skip(str(error))
-    remove_netns(tmp_path / "try")
-    made = Place(tmp_path)
-    made.install()
-    yield made
-    for each in made.places.namespaces.glob("*"):
-        remove_netns(each)
-    for each in (tmp_path / "shared").glob("*"):
-        remove_shared(each)
 
 
 async def test_sandbox_is_made_once_and_taken_over_by_the_next_node(place: Place) -> None:
@@ -394,57 +332,10 @@ async def test_what_cannot_be_is_refused_before_anything_is_made(place: Place, s
     assert (place.left(), place.machine.calls) == ([], [])
 
 
-async def test_host_port_that_no_plugin_serves_is_refused_before_anything_is_made(place: Place) -> None:
-    document = {"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "first"}, {"type": "second"}]}
-    (place.root / "conf" / "10-net.conflist").write_text(json.dumps(document))
-    with pytest.raises(SandboxFailed, match="no plugin with the capability portMappings"):
-        await place.node().run(wanting(SPEC, ports=(ContainerPort(80, 8080),)))
-    assert (place.left(), place.machine.calls) == ([], [])
-    assert await place.node().run(wanting(SPEC, ports=(ContainerPort(80),))), "a port of the container's own needs none"
-    await place.node().remove(POD)
-
-
-@pytest.mark.parametrize("default", Network)
-async def test_value_that_the_kernel_refuses_leaves_nothing(place: Place, default: Network) -> None:
-    problem = r"^spec\.securityContext\.sysctls: kernel\.msgmax cannot be 'many': Invalid argument$"
-    with pytest.raises(SandboxFailed, match=problem):
-        await place.node(default).run(wanting(SPEC, sysctls={"kernel.msgmax": "many"}))
-    assert place.left() == []
-
-
-async def test_without_a_network_the_node_says_that_it_is_not_ready(place: Place) -> None:
-    (place.root / "conf" / "10-net.conflist").unlink()
-    with pytest.raises(SandboxFailed, match="NetworkReady=false reason:NetworkPluginNotReady"):
-        await place.node().run(SPEC)
-    assert place.left() == []
-
-
-async def test_network_that_fails_leaves_nothing_and_may_be_tried_again(place: Place) -> None:
-    place.machine.install("second", 'if command == "ADD": fail(11, "not now")')
-    with pytest.raises(SandboxFailed, match=r"failed to setup network for sandbox .*not now"):
-        await place.node().run(SPEC)
-    assert place.left() == []
-    place.machine.install("second", PASSES)
-    assert await place.node().run(SPEC)
-    await place.node().remove(POD)
-
-
-async def test_removal_that_fails_can_be_tried_again(place: Place) -> None:
-    node = place.node()
-    await node.run(SPEC)
-    place.machine.install("first", 'if command == "DEL": fail(11, "busy")')
-    with pytest.raises(SandboxFailed, match="busy"):
-        await node.remove(POD)
-    assert await node.pods() == {POD}
-    place.machine.install("first", MAKES)
-    await node.remove(POD)
-    assert place.left() == []
-
-
 NODE = """
 import asyncio, sys
 from pathlib import Path
-from tests.contract.runtimes.test_oci_sandboxes import SPEC, Place
+from tests.contract.rigs.oci_sandboxes import SPEC, Place
 
 place = Place(Path(sys.argv[1]))
 node = place.node()

@@ -5,173 +5,28 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from plugbay.errors import ContainerStartError, ExecFailed, InstanceNotFound, InstanceUnreadable, RpcCode, RpcFailed
-from plugbay.model.cri import CgroupDriver, EngineVersion
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import ContainerName, PodUid
-from plugbay.model.images import PullPolicy
-from plugbay.model.registry_logins import PullAccess, RegistryLogin
 from plugbay.model.resolution import DnsConfig, DnsPolicy, HostAlias
 from plugbay.model.security import Seccomp, Security
-from plugbay.model.termination import MessagePolicy, TerminationMessage
 from plugbay.runtimes.cri.config import Conventions
-from plugbay.runtimes.cri.engine import EngineTraits
-from plugbay.runtimes.cri.images import elapsed
 from plugbay.runtimes.cri.runtime import CriEngine, CriRuntime
 from plugbay.runtimes.cri.sandboxes import CriSandboxes
 from plugbay.runtimes.exec_input import Console, ExecInput
-from plugbay.runtimes.port import ContainerId, ContainerSpec, ExecExit, ExecOutput, ExecStream, Notice, RunState
+from plugbay.runtimes.port import ContainerId, ExecExit, ExecOutput, ExecStream, RunState
 from plugbay.runtimes.sandboxes import Network
 from plugbay.testing.clock import ManualClock
 from plugbay.wire.cri import CriClient
 from plugbay.wire.generated import cri_v1_pb2 as v1
-from tests.container_specs import changed, container_spec, sandbox_spec
+from tests.container_specs import changed, sandbox_spec
 from tests.unit.runtimes.cri.scripted_engine import ScriptedEngine
+from tests.unit.runtimes.cri.scripted_runtime import SPEC, TRAITS, UID, Runtime, mounts, runtime
 
-UID = PodUid("0c1-2")
-SPEC = container_spec(
-    uid=UID,
-    namespace="ns",
-    name=ContainerName("main"),
-    image="img:1",
-    command=("run",),
-    args=(),
-    pull_policy=PullPolicy.IF_NOT_PRESENT,
-)
-TRAITS = EngineTraits(EngineVersion("containerd", "1.6.20"), CgroupDriver.CGROUPFS, injects_cdi=False)
-
-
-class Runtime(CriRuntime):
-    """The runtime with a pod's sandbox to hand, and what it tells."""
-
-    def __init__(self, client: CriClient, conventions: Conventions, clock: ManualClock | None = None) -> None:
-        self.clock = clock or ManualClock()
-        self.sandboxes = CriSandboxes(client, conventions)
-        super().__init__(CriEngine(client, TRAITS, ()), self.sandboxes, conventions, self.clock)
-        self.told: list[Notice] = []
-
-    async def tries(self, spec: ContainerSpec) -> str:
-        """The reason why it does not start, and what was told; empty when it might."""
-        self.told.clear()
-        try:
-            await self.prepare(spec, self.told.append)
-        except ContainerStartError as error:
-            return error.reason
-        return ""
-
-    @property
-    def reasons(self) -> list[str]:
-        return [each.reason for each in self.told]
-
-
-@pytest.fixture
-async def runtime(client: CriClient, conventions: Conventions) -> Runtime:
-    made = Runtime(client, conventions)
-    await made.sandboxes.run(sandbox_spec(UID, "ns", "web"))
-    return made
-
-
-def mounts(engine: ScriptedEngine) -> dict[str, Path]:
-    """Of the newest container."""
-    return {each.container_path: Path(each.host_path) for each in engine.asked("CreateContainer")[-1].config.mounts}
-
-
-# --- images ---------------------------------------------------------------------------------------------------------
-
-
-async def test_an_image_that_is_there_is_not_pulled(engine: ScriptedEngine, runtime: Runtime) -> None:
-    assert await runtime.tries(SPEC) == ""
-    assert [each.message for each in runtime.told] == [
-        'Container image "img:1" already present on machine and can be accessed by the pod'
-    ]
-    assert engine.asked("PullImage") == []
-
-
-async def test_one_that_is_not_is_pulled_and_told_of(engine: ScriptedEngine, runtime: Runtime) -> None:
-    engine.pullable = {"new:latest"}
-    assert await runtime.tries(changed(SPEC, image="new")) == ""
-    assert [(each.reason, each.message) for each in runtime.told] == [
-        ("Pulling", 'Pulling image "new"'),
-        ("Pulled", 'Successfully pulled image "new" in 0s (0s including waiting). Image size: 0 bytes.'),
-    ]
-
-
-async def test_always_pulls_what_is_there(engine: ScriptedEngine, runtime: Runtime) -> None:
-    engine.pullable = {"img:1"}
-    assert await runtime.tries(changed(SPEC, pull_policy=PullPolicy.ALWAYS)) == ""
-    assert runtime.reasons == ["Pulling", "Pulled"]
-
-
-@pytest.mark.parametrize(
-    ("image", "policy", "reason", "events"),
-    [
-        pytest.param("none:1", PullPolicy.NEVER, "ErrImageNeverPull", ["ErrImageNeverPull"], id="never"),
-        pytest.param("none:1", PullPolicy.IF_NOT_PRESENT, "ErrImagePull", ["Pulling", "Failed"], id="no-such-image"),
-        pytest.param("No/Name", PullPolicy.ALWAYS, "InvalidImageName", ["InspectFailed"], id="no-name"),
-    ],
-)
-async def test_why_an_image_is_not_there(
-    runtime: Runtime, image: str, policy: PullPolicy, reason: str, events: list[str]
-) -> None:
-    assert await runtime.tries(changed(SPEC, image=image, pull_policy=policy)) == reason
-    assert runtime.reasons == events
-
-
-async def test_an_engine_that_cannot_look_says_so(engine: ScriptedEngine, runtime: Runtime) -> None:
-    engine.failures["ImageStatus"] = [RpcFailed(RpcCode.UNAVAILABLE, "down")]
-    assert await runtime.tries(SPEC) == "ImageInspectError"
-    assert [each.message for each in runtime.told] == [
-        'Failed to inspect image "img:1": rpc error: code = Unavailable desc = down'
-    ]
-
-
-async def test_an_image_is_pulled_with_the_logins_of_its_pod(engine: ScriptedEngine, runtime: Runtime) -> None:
-    engine.pullable, engine.passwords = {"r.example/a:1"}, {"r.example/a:1": "right"}
-    wanted = changed(SPEC, image="r.example/a:1")
-    assert await runtime.tries(wanted) == "ErrImagePull"
-    logins = tuple(
-        RegistryLogin(place, "u", word) for place, word in (("r.example/a", "wrong"), ("r.example", "right"))
-    )
-    assert await runtime.tries(replace(wanted, pull=PullAccess(logins))) == "", "at once, as the logins are new"
-    assert [each.auth.password for each in engine.asked("PullImage")] == ["", "wrong", "right"]
-
-
-async def test_a_missing_secret_is_told_before_the_pull(engine: ScriptedEngine, runtime: Runtime) -> None:
-    engine.pullable = {"new:1"}
-    assert await runtime.tries(replace(changed(SPEC, image="new:1"), pull=PullAccess(missing=("one", "two")))) == ""
-    assert runtime.reasons == ["FailedToRetrieveImagePullSecret", "Pulling", "Pulled"]
-    assert runtime.told[0].message == (
-        "Unable to retrieve some image pull secrets (one, two); attempting to pull the image may not succeed."
-    )
-
-
-async def test_a_failed_pull_is_left_alone_for_longer_and_longer(engine: ScriptedEngine, runtime: Runtime) -> None:
-    wanted = changed(SPEC, image="late:1")
-    assert await runtime.tries(wanted) == "ErrImagePull"
-    for pause_s in (10, 20, 40):
-        runtime.clock.advance(pause_s - 1)
-        assert await runtime.tries(wanted) == "ImagePullBackOff"
-        assert [(each.reason, each.message) for each in runtime.told] == [
-            ("BackOff", 'Back-off pulling image "late:1"')
-        ]
-        runtime.clock.advance(1)
-        assert await runtime.tries(wanted) == "ErrImagePull"
-    assert len(engine.asked("PullImage")) == 4
-    engine.pullable = {"late:1"}
-    runtime.clock.advance(80)
-    assert await runtime.tries(wanted) == ""
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0, "0s"), (0.0204, "20ms"), (1.5, "1.5s"), (59.9999, "59.999s"), (62, "1m2s"), (3661.25, "61m1.25s")],
-)
-def test_durations_are_those_of_go(seconds: float, text: str) -> None:
-    assert elapsed(seconds) == text
+__all__ = ["runtime"]
 
 
 # --- starting -------------------------------------------------------------------------------------------------------
@@ -275,68 +130,6 @@ async def test_aliases_stand_behind_the_hosts_own_on_its_network(engine: Scripte
     await runtime.start(changed(SPEC, uid=PodUid("2"), pod="other"))
     hosts = mounts(engine)["/etc/hosts"].read_text()
     assert hosts == "127.0.0.1\tmachine\n\n# Entries added by HostAliases.\n10.0.0.7\tseven\n"
-
-
-# --- ending ---------------------------------------------------------------------------------------------------------
-
-
-async def run_to_end(
-    engine: ScriptedEngine, runtime: Runtime, *, writes: bytes, logs: str, code: int, message: str = "", **said: Any
-) -> str:
-    """What the container says of its end."""
-    started = await runtime.start(changed(SPEC, message=TerminationMessage(**said)))
-    mounts(engine)[said.get("path", "/dev/termination-log")].write_bytes(writes)
-    log = Path(engine.containers[started.id].log_path)
-    log.write_text("".join(f"2026-01-01T00:00:00Z stderr F {line}\n" for line in logs.splitlines()))
-    engine.end(started.id, code, "Completed" if code == 0 else "Error", message)
-    return (await runtime.wait(started.id)).message
-
-
-FALL_BACK = MessagePolicy.FALLBACK_TO_LOGS
-
-
-@pytest.mark.parametrize(
-    ("said", "writes", "code", "message"),
-    [
-        pytest.param({}, b"done", 0, "done", id="file"),
-        pytest.param({"path": "/tmp/end"}, b"failed", 3, "failed", id="own-path"),
-        pytest.param({}, b"", 3, "", id="nothing"),
-        pytest.param({"policy": FALL_BACK}, b"own", 3, "own", id="file-before-log"),
-        pytest.param({"policy": FALL_BACK}, b"", 3, "one\ntwo\n", id="log"),
-        pytest.param({"policy": FALL_BACK}, b"", 0, "", id="no-log-of-success"),
-        pytest.param({}, b"x" * 5000, 0, "x" * 4096, id="too-long"),
-        pytest.param({}, b"\xff", 0, "\ufffd", id="no-text"),
-    ],
-)
-async def test_a_container_says_why_it_ended(
-    engine: ScriptedEngine, runtime: Runtime, said: dict[str, Any], writes: bytes, code: int, message: str
-) -> None:
-    assert await run_to_end(engine, runtime, writes=writes, logs="one\ntwo", code=code, **said) == message
-
-
-async def test_its_words_come_after_the_engines(engine: ScriptedEngine, runtime: Runtime) -> None:
-    assert await run_to_end(engine, runtime, writes=b"mine", logs="", code=1, message="engine's") == "engine's: mine"
-
-
-async def test_the_end_of_a_long_log_is_enough(engine: ScriptedEngine, runtime: Runtime) -> None:
-    logs = "\n".join(f"line {number:03}" for number in range(500))
-    message = await run_to_end(engine, runtime, writes=b"", logs=logs, code=1, policy=FALL_BACK)
-    assert message == "".join(f"line {number:03}\n" for number in range(420, 500))
-
-
-async def test_links_and_pipes_in_place_of_the_message_are_not_followed(
-    engine: ScriptedEngine, runtime: Runtime, tmp_path: Path
-) -> None:
-    (tmp_path / "secret").write_text("secret")
-    started = await runtime.start(SPEC)
-    file = mounts(engine)["/dev/termination-log"]
-    file.unlink()
-    file.symlink_to(tmp_path / "secret")
-    engine.end(started.id, 0, "Completed")
-    assert "secret" not in (await runtime.wait(started.id)).message
-    await runtime.remove(started.id)
-    assert list(file.parent.iterdir()) == []
-    assert (tmp_path / "secret").exists()
 
 
 async def test_what_the_engine_lost_is_lost(engine: ScriptedEngine, runtime: Runtime) -> None:
