@@ -69,7 +69,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 def build(
     made: Made, *options: str, before: tuple[str, ...] = (), umask: int = 0o022
 ) -> subprocess.CompletedProcess[str]:
-    places = [f"--out={made.out}", f"--rootfs={made.rootfs}", f"--packages={made.packages}"]
+    relative = {name: os.path.relpath(getattr(made, name), REPOSITORY) for name in ("out", "rootfs", "packages")}
+    places = [f"--{name}={path}" for name, path in relative.items()]
     argv = [*before, sys.executable, "-m", "tools.image", f"--arch={native()}", f"--name={NAME}", *places, *options]
     return subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, check=False, umask=umask)
 

@@ -79,7 +79,8 @@ def _make(arguments: argparse.Namespace) -> str:
         raise ImageFailed(f"--name {arguments.name!r} is not an image's name, as in registry.example.com/plugbay:1")
     out.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".making-", dir=out)))
+        # apt takes a path that does not begin at the root for one that does.
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".making-", dir=out.absolute())))
         builder = Builder(plan, work / "build", Store(arguments.packages or work / "packages"))
         built = builder.build()
         made_of = builder.lock(built)
