@@ -329,6 +329,12 @@ def _second_plugin(evidence: Examined) -> Examined:
     return replace(evidence, sockets=(*evidence.sockets, second))
 
 
+def _never_registered(evidence: Examined) -> Examined:
+    (served,) = evidence.sockets
+    stranger = replace(served, path=served.path.replace("gpu", "nic"), resource="example.com/nic", changed_s=1)
+    return replace(evidence, sockets=(served, stranger))
+
+
 def _unreleased(evidence: Examined) -> Examined:
     return replace(evidence, releases=(ReleaseSight(GPU, ("g1",), "default/old", "2020-01-01T00:00:00Z", 3),))
 
@@ -339,7 +345,12 @@ def _closed_node(evidence: Examined) -> Examined:
     return replace(evidence, pods=(pod,), machine=replace(evidence.machine, given=(node,)))
 
 
-IN_EVIDENCE: Final = {"PBD111": _second_plugin, "PBD304": _unreleased, "PBD512": _closed_node}
+IN_EVIDENCE: Final = {
+    "PBD104": _never_registered,
+    "PBD111": _second_plugin,
+    "PBD304": _unreleased,
+    "PBD512": _closed_node,
+}
 
 
 @pytest.mark.parametrize("expected", IN_EVIDENCE)
@@ -427,3 +438,14 @@ async def test_what_looks_like_a_fault_is_not_told(sound: Fault, sockets: Path) 
     sound(node)
     _, diagnosis = await examined(node)
     assert [each.seen for each in diagnosis.findings] == []
+
+
+@pytest.mark.parametrize("runtime", ["process", "oci", ""])
+async def test_a_node_of_ours_needs_no_engine(runtime: str, sockets: Path) -> None:
+    node = NodeOnDisk(sockets)
+    _unlink_network(node)
+    _engine_down(node)
+    evidence, diagnosis = await examined(node)
+    assert ids(diagnosis) == {"PBD509", "PBD601"}
+    ours = replace(evidence, kubelet=replace(evidence.kubelet, is_ours=True, runtime=runtime))
+    assert ids(examine(ours)) == set()

@@ -11,8 +11,8 @@ from plugbay.observe.doctor.evidence.values import ContainerSight, EvidenceSourc
 from plugbay.observe.doctor.finding import Check, FindingSeverity, Fix, FixKind, Seen
 
 _MOST_NAMED: Final = 3
-_ENGINES: Final = ("", "containerd", "cri-o", "crio")
-"""The runtimes that are container engines; the other ones of our node use no CNI, and inject CDI devices themselves."""
+_OURS: Final = ("process", "oci")
+"""The runtimes of our node that do without a container engine."""
 
 
 def bad_specs(evidence: Examined) -> Iterator[Seen]:
@@ -56,7 +56,7 @@ def stale_specs(evidence: Examined) -> Iterator[Seen]:
 
 def no_cdi(evidence: Examined) -> Iterator[Seen]:
     engine = evidence.engine
-    if engine is None or engine.cdi is not False or evidence.kubelet.runtime not in _ENGINES:
+    if engine is None or engine.cdi is not False or not _uses_engine(evidence):
         return
     users = [each for each in evidence.checkpoint.entries if each.edits and each.edits.cdi_devices]
     if users or evidence.specs.devices:
@@ -73,7 +73,7 @@ def no_cdi(evidence: Examined) -> Iterator[Seen]:
 
 def other_directories(evidence: Examined) -> Iterator[Seen]:
     engine = evidence.engine
-    if engine is None or not engine.cdi or evidence.kubelet.runtime not in _ENGINES:
+    if engine is None or not engine.cdi or not _uses_engine(evidence):
         return
     looked = {each.replace("/var/run/", "/run/").rstrip("/") for each in engine.spec_directories}
     for each in evidence.specs.directories:
@@ -105,7 +105,7 @@ def ignored_specs(evidence: Examined) -> Iterator[Seen]:
 
 def engine_down(evidence: Examined) -> Iterator[Seen]:
     engine = evidence.engine
-    if engine is not None and not engine.is_listening and evidence.kubelet.runtime not in ("process", "oci"):
+    if engine is not None and not engine.is_listening and _uses_engine(evidence):
         yield Seen(f"{engine.name} is down", (f"{engine.socket}: no process listens",))
 
 
@@ -153,7 +153,7 @@ def _is_closed(file: HostFile, container: ContainerSight) -> bool:
 
 
 def no_network(evidence: Examined) -> Iterator[Seen]:
-    if not _uses_cni(evidence):
+    if not _uses_engine(evidence):
         return
     cni = evidence.cni
     unread = any(each.source is EvidenceSource.CNI for each in evidence.gaps)
@@ -168,14 +168,14 @@ def no_network(evidence: Examined) -> Iterator[Seen]:
 
 
 def bad_network(evidence: Examined) -> Iterator[Seen]:
-    if _uses_cni(evidence):
+    if _uses_engine(evidence):
         for path, problem in evidence.cni.bad:
             yield Seen("A network's configuration is of no use", (f"{path}: {problem}",))
 
 
 def missing_plugin(evidence: Examined) -> Iterator[Seen]:
     cni, engine = evidence.cni, evidence.engine
-    if _uses_cni(evidence) and cni.missing and engine is not None:
+    if _uses_engine(evidence) and cni.missing and engine is not None:
         path, name, _ = cni.networks[0]
         yield Seen(
             f"The network {name} wants plugins that are not installed: {', '.join(cni.missing)}",
@@ -183,8 +183,11 @@ def missing_plugin(evidence: Examined) -> Iterator[Seen]:
         )
 
 
-def _uses_cni(evidence: Examined) -> bool:
-    return evidence.engine is not None and evidence.kubelet.runtime in _ENGINES
+def _uses_engine(evidence: Examined) -> bool:
+    """Whether the kubelet has its containers made by the engine; a node of ours that is down does not tell."""
+    kubelet = evidence.kubelet
+    is_known = bool(kubelet.runtime) or not kubelet.is_ours
+    return evidence.engine is not None and is_known and kubelet.runtime not in _OURS
 
 
 CHECKS: Final = (

@@ -6,12 +6,21 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from plugbay.observe.doctor.evidence.values import Answer, EvidenceSource, Examined, SocketSight, SocketState
+from plugbay.observe.doctor.evidence.values import (
+    Answer,
+    CheckpointState,
+    EvidenceSource,
+    Examined,
+    SocketSight,
+    SocketState,
+)
 from plugbay.observe.doctor.finding import Check, FindingSeverity, Fix, FixKind, Seen
 
 _MOST_BYTES: Final = 107
 _ROOM_BYTES: Final = 20
 """A plugin's socket has a name of its own below the directory."""
+_REGISTERING_S: Final = 60
+"""A plugin that has just started may still be on its way."""
 _OUR_NAME: Final = re.compile(r".*/[^/]+-[0-9a-f]{8}\.sock")
 _START_OURS: Final = (
     "This is a node of plugbay, and it is down: plugbay node up starts it, plugbay node status looks at it."
@@ -68,6 +77,22 @@ def lost_sockets(evidence: Examined) -> Iterator[Seen]:
             "A plugin runs that the kubelet does not know: its socket's file is gone",
             (f"{each.path}: process {each.pid} ({each.process}) listens at this path, and there is no such file",),
         )
+    allocatable = evidence.pod_resources.allocatable
+    if allocatable is None or evidence.checkpoint.state not in (CheckpointState.VALID, CheckpointState.MISSING):
+        return
+    known = {*allocatable, *evidence.checkpoint.registered, *(each.name for each in evidence.resources)}
+    for socket in (*evidence.sockets, *evidence.registry_sockets):
+        is_old = evidence.machine.now_s - socket.changed_s > _REGISTERING_S
+        if socket.resource and socket.resource not in known and socket.state is SocketState.LISTENING and is_old:
+            yield Seen(
+                f"A plugin of {socket.resource} runs, and the kubelet does not know the resource",
+                (
+                    f"{socket.path}: {socket.by or 'a process listens'}",
+                    f"{evidence.checkpoint.path}: no {socket.resource}",
+                    f"PodResources GetAllocatableResources: no {socket.resource}",
+                ),
+                resources=(socket.resource,),
+            )
 
 
 def dead_registrants(evidence: Examined) -> Iterator[Seen]:
@@ -227,10 +252,11 @@ CHECKS: Final = (
         FindingSeverity.ERROR,
         "A plugin that has not registered since the kubelet restarted",
         "A kubelet removes all sockets from its directory when it starts. A plugin has to notice that, make its "
-        "socket again and register again; this one still listens at a file that is gone, so its resource stays at 0.",
+        "socket again and register again; this one still listens at a file that is gone, so its resource stays at 0. "
+        "If the file is there, the registration was refused, or never made.",
         "Restart the plugin: kubectl rollout restart its DaemonSet, or delete its pod. A plugin that needs this after "
         "each restart of the kubelet has a fault: plugbay conform finds it.",
-        (EvidenceSource.LISTENERS,),
+        (EvidenceSource.LISTENERS, EvidenceSource.SOCKETS, EvidenceSource.CHECKPOINT, EvidenceSource.POD_RESOURCES),
         lost_sockets,
     ),
     Check(
