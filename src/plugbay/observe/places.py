@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -59,4 +60,5 @@ def places_of(root: Path, *, host: Path = HOST, is_own: bool, status_pages: tupl
 
 def is_own_root(root: Path) -> bool:
     """Whether `plugbay node up` lives, or has lived, at ``root``. Looks at the disk."""
-    return (root / _OWN_SOCKET).exists() or (root / "plugbay.lock").exists()
+    # Not `Path.exists`, which raises where rights are missing: the readers tell of that.
+    return any(os.path.exists(root / name) for name in (_OWN_SOCKET, "plugbay.lock"))

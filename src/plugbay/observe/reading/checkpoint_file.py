@@ -27,6 +27,9 @@ def read_checkpoint(path: Path) -> CheckpointEvidence:
             content = file.read()
     except (FileNotFoundError, NotADirectoryError):
         return CheckpointEvidence(file=CheckpointFile(path=str(path)), entries=())
+    except PermissionError:
+        problem = f"the checkpoint {path} cannot be read: permission denied; run it as root"
+        return CheckpointEvidence(file=CheckpointFile(path=str(path), problem=problem))
     except OSError as error:
         problem = f"the checkpoint {path} cannot be read: {(error.strerror or str(error)).lower()}"
         return CheckpointEvidence(file=CheckpointFile(path=str(path), problem=problem))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 from pathlib import Path
 from typing import Final
@@ -22,7 +23,7 @@ _LOOPBACK: Final = "127.0.0.1"
 
 def read_node_devices(control_socket: Path, *, timeout_s: float) -> tuple[Json | None, tuple[ReadingProblem, ...]]:
     """The devices of the node that answers at ``control_socket``; None without a problem if there is no such socket."""
-    if not control_socket.exists():
+    if not os.path.exists(control_socket):
         return None, ()
     page = _page(UnixAddress(control_socket), _NODE_PATH, timeout_s)
     if isinstance(page, str):

@@ -1,0 +1,84 @@
+"""Sources that cannot be read: a sentence for each, and never an exception."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from plugbay.observe.joining.node import join
+from plugbay.observe.places import is_own_root
+from plugbay.observe.reading.cpu_state import read_cpu_state
+from plugbay.observe.reading.node import read_node
+from plugbay.observe.reading.pages import read_plugin_status
+from plugbay.observe.reading.podresources import AllowedCalls
+from plugbay.observe.reading.sockets import read_sockets
+from plugbay.observe.view import Witness
+from plugbay.ops.clock import SystemClock
+from plugbay.ops.listening import TcpAddress, UnixAddress
+from tests.contract.rigs.seen_kubelet import SeenKubelet, entry, listening
+
+NOBODY: Final = 65534
+
+
+@contextmanager
+def without_rights(kubelet: SeenKubelet) -> Iterator[None]:
+    """This process may not look into the directories of a kubelet meanwhile."""
+    user = os.geteuid()
+    for directory in (kubelet.root, kubelet.logs):
+        directory.chmod(0)
+    if user == 0:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+        for directory in (kubelet.root, kubelet.logs):
+            directory.chmod(0o700)
+
+
+async def test_without_rights_every_source_says_so(tmp_path: Path) -> None:
+    kubelet = SeenKubelet(tmp_path)
+    kubelet.write_checkpoint([entry("u1", "c", "g1")], ["g1"])
+    (kubelet.root / "cpu_manager_state").write_text("{}")
+    readable = await read_node(kubelet.places(), now=SystemClock().now())  # and all modules are imported
+    assert [problem.witness for problem in readable.problems] == [Witness.POD_RESOURCES]
+    with without_rights(kubelet):
+        assert not is_own_root(kubelet.root)
+        found = await read_node(kubelet.places(), now=SystemClock().now(), asking=AllowedCalls.LIST)
+    denied = {problem.witness for problem in found.problems if "permission denied" in problem.sentence}
+    assert denied == {Witness.CHECKPOINT, Witness.POD_RESOURCES, Witness.PODS, Witness.SOCKETS, Witness.CPUS}
+    view = join(found)
+    assert (view.is_partial, view.resources) == (True, ())
+
+
+def test_sockets_are_told_apart(tmp_path: Path) -> None:
+    with listening(tmp_path / "left.sock"):
+        os.link(tmp_path / "left.sock", tmp_path / "stale.sock")
+    with listening(tmp_path / "alive.sock"):
+        (tmp_path / "file.sock").touch()
+        sockets, problems = read_sockets(tmp_path, proc=Path("/proc"))
+    assert [(each.name, each.pid) for each in sockets] == [("alive.sock", os.getpid()), ("stale.sock", None)]
+    assert sockets[0].command
+    assert not problems
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", '{"entries": {"u": {"c": "3-1"}}}', '{"entries": {"u": {"c": "x"}}}', "[" * 9000]
+)
+def test_a_cpu_state_of_another_form_is_read_as_empty_or_told(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "cpu_manager_state"
+    path.write_text(content)
+    found, problems = read_cpu_state(path)
+    assert found == {} or problems
+
+
+def test_pages_that_are_none_are_told(tmp_path: Path) -> None:
+    for address in (UnixAddress(tmp_path / "none.sock"), TcpAddress("127.0.0.1", 1)):
+        page, problems = read_plugin_status(address, timeout_s=2)
+        assert page is None
+        assert problems[0].sentence.startswith(f"the plugin at {address} does not tell its status: ")
