@@ -58,7 +58,7 @@ _DEFAULT_AFFINITY: Final = tuple(
         ("nvidia.com/gpu.present", "true"),
     )
 )
-_UNKNOWN: Final = "NVIDIA's chart 0.20 has no such value"
+_UNKNOWN: Final = "not a value of NVIDIA's chart 0.20, or not in a form that is known here"
 _LABEL_FALLBACKS: Final = "named,single"
 
 
@@ -102,6 +102,8 @@ def _read_config(settings: ForeignSettings, reading: NvidiaReading) -> None:
     if name:
         command = "plugbay manifest nvidia --config-file-srcdir DIR"
         settings.note(NoteKind.LEFT, ("config", "name"), f"get the files of that ConfigMap and run `{command}`")
+        for key, flag in (("default", flags.DEFAULT_CONFIG), ("fallbackStrategies", flags.FALLBACK_STRATEGIES)):
+            settings.note(NoteKind.LEFT, ("config", key), f"with those files it is --{flag.names[0]}")
     else:
         settings.note(NoteKind.OTHERWISE, ("config", "name"), "the ConfigMap has the name of the DaemonSet")
     if not (isinstance(files, dict) and files and all(isinstance(each, str) for each in files.values())):

@@ -35,7 +35,7 @@ _OTHERS: Final = {
     "listen": "metrics and probes are at :9400, and their metrics have other names",
     "log-level": "the log has plugbay's levels; see --log-level",
 }
-_UNKNOWN: Final = "there is no such setting, and squat's plugin ignores it as well"
+_UNKNOWN: Final = "not a setting of squat's plugin, which ignores it as well, or not in a form that is known here"
 
 
 def is_squat(settings: ForeignSettings) -> bool:
