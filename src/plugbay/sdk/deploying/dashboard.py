@@ -98,7 +98,7 @@ PANELS: Final = (
     Panel(
         "Memory of plugin processes",
         "The largest ones; their limit is in the manifest.",
-        [(f"topk(5, process_resident_memory_bytes and on (pod) {_of('plugbay_devices')})", "{{pod}}")],
+        [(f"topk(5, process_resident_memory_bytes and on (namespace, pod) {_of('plugbay_devices')})", "{{pod}}")],
         unit="bytes",
     ),
 )
