@@ -85,6 +85,8 @@ class NodeConfig:
             the machine's own.
         metrics: where metrics, probes and status are answered; None is nowhere.
         api: where the API is answered over TCP too, with TLS and a token; None is nowhere.
+        ui: where the page for browsers is served; None is nowhere.
+        ui_names: names of hosts under which a browser may ask for it, besides addresses and ``localhost``.
         oci: how the oci runtime confines containers, if it is the one.
         logs: what the logs of a container may take; a kubelet's default is 5 files of 10 MiB each.
         cri: the engine of the cri runtime, if it is the one; without both, containers are plain processes.
@@ -108,6 +110,8 @@ class NodeConfig:
     fake_numa_nodes: int | None = None
     metrics: Address | None = None
     api: TcpAddress | None = None
+    ui: TcpAddress | None = None
+    ui_names: tuple[str, ...] = ()
     logs: LogLimits = DEFAULT_LOGS
     oci: OciConfig | None = None
     cri: CriConfig | None = None

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from plugbay.cli.arguments.page_options import chosen_page
 from plugbay.cli.arguments.roots import chosen_root, root_option
 from plugbay.cli.node.registration_options import registration
 from plugbay.cli.node.release_options import release_limits
@@ -60,6 +61,8 @@ def run_node_up(args: argparse.Namespace, started: Callable[[], None]) -> int:
         fake_numa_nodes=args.fake_numa_nodes,
         metrics=None if args.metrics is None else parse_address(args.metrics),
         api=_api_address(args.api),
+        ui=chosen_page(args),
+        ui_names=tuple(args.ui_name),
         logs=log_limits(args),
         oci=oci_config(args),
         cri=cri_config(args),

@@ -13,6 +13,7 @@ from plugbay.cli.arguments.options import (
     at_least,
     path_of,
 )
+from plugbay.cli.arguments.page_options import add_page_options
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.arguments.roots import chosen_root, root_option
 from plugbay.cli.node.registration_options import add_registration_options
@@ -101,6 +102,7 @@ def declare(parser: CommandParser) -> None:
     )
     add_log_options(parser)
     add_metrics_address(parser)
+    add_page_options(parser)
     add_root(parser)
 
 

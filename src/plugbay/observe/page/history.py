@@ -1,0 +1,74 @@
+"""The last hour of a node: how much of each resource was used when, and what happened. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from plugbay.documents import Json
+from plugbay.observe.page.happenings import Happening, happenings
+from plugbay.observe.page.rows import Rows
+from plugbay.printers import v1
+
+KEPT_S: Final = 3600.0
+MOST_SAMPLES: Final = 360
+"""Of one resource: a sample every ten seconds of the hour."""
+MOST_EVENTS: Final = 500
+_STEP_S: Final = KEPT_S / MOST_SAMPLES
+_COUNTS: Final = ("allocated", "allocatable", "capacity")
+
+Sample = list[float | int | None]
+"""Seconds since 1970, and how many devices were allocated, allocatable and there at all."""
+
+
+class History:
+    """The last hour; it grows by one state at a time."""
+
+    def __init__(self) -> None:
+        self._samples: dict[str, deque[Sample]] = {}
+        self._events: deque[Happening] = deque(maxlen=MOST_EVENTS)
+        self._rows: Rows | None = None
+
+    def take(self, rows: Rows, *, at: float) -> list[Happening]:
+        """Take the state of the rows at a moment; returns what happened since the last one."""
+        found = happenings(self._rows, rows, at=at) if self._rows is not None else []
+        self._rows = rows
+        self._events.extend(found)
+        for key, row in rows.items():
+            if key.startswith("r "):
+                self._sample(v1.text(row, "name"), row, at)
+        self._forget(rows, at)
+        return found
+
+    def samples(self) -> dict[str, list[Sample]]:
+        """By resource, oldest first."""
+        return {name: list(samples) for name, samples in self._samples.items()}
+
+    def events(self) -> Sequence[Happening]:
+        """Oldest first."""
+        return tuple(self._events)
+
+    def _sample(self, name: str, row: Json, at: float) -> None:
+        samples = self._samples.setdefault(name, deque())
+        counts = [v1.at(row, count) for count in _COUNTS]
+        values: Sample = [at, *(count if isinstance(count, int) else None for count in counts)]
+        if samples and samples[-1][1:] == values[1:]:
+            return  # what did not change is a level line
+        if len(samples) > 1 and (samples[-1][0] or 0) // _STEP_S == at // _STEP_S:
+            samples.pop()  # of many changes in one step the last one counts
+        samples.append(values)
+
+    def _forget(self, rows: Rows, at: float) -> None:
+        oldest = at - KEPT_S
+        for name, samples in list(self._samples.items()):
+            while len(samples) > 1 and (samples[1][0] or 0) <= oldest:
+                samples.popleft()  # the newest one before the hour says how it began
+            if f"r {name}" not in rows and (samples[-1][0] or 0) < oldest:
+                del self._samples[name]
+        while self._events and self._events[0].at < oldest:
+            self._events.popleft()
+
+
+def events_json(events: Iterable[Happening]) -> list[Json]:
+    return [each.to_json() for each in events]

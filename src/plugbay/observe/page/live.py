@@ -1,0 +1,78 @@
+"""A node that is followed for all readers of its page together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator
+from typing import Final
+
+from plugbay.documents import Json
+from plugbay.observe.page.history import History, events_json
+from plugbay.observe.page.rows import Rows, changes_between, rows_of
+from plugbay.observe.view import ObservedNode
+from plugbay.ops.changes import Changes
+from plugbay.ops.slices import joined, json_pieces
+
+_RECONNECT_MS: Final = 1000
+
+
+class LiveNode:
+    """The newest state of a node, its last hour, and streams of what changes.
+
+    Attributes:
+        rows: the newest state.
+        view: what it was made of; None until the node was read.
+    """
+
+    def __init__(self) -> None:
+        self.rows: Rows = {}
+        self.view: ObservedNode | None = None
+        self._history = History()
+        self._told = 0
+        self._changes = Changes()
+
+    async def follow(self, views: AsyncIterable[ObservedNode]) -> None:
+        """Take every view; the states between two turns of a reader become one for it."""
+        async for view in views:
+            rows = await asyncio.to_thread(rows_of, view, self.rows)
+            self.view = view
+            if rows == self.rows:
+                continue
+            self._told += len(self._history.take(rows, at=view.taken.timestamp()))
+            self.rows = rows
+            self._changes.notify()
+
+    async def state(self) -> bytes:
+        """All rows and the last hour, as JSON."""
+        return await _encoded(
+            {
+                "put": map(list, self.rows.items()),
+                "gone": [],
+                "samples": self._history.samples(),
+                "events": events_json(self._history.events()),
+            }
+        )
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        """Server-sent events without end: the state, then what changes."""
+        shown, told = self.rows, self._told
+        yield _event("state", await self.state(), retry_ms=_RECONNECT_MS)
+        async for _ in self._changes:
+            rows, now_told = self.rows, self._told
+            changes = changes_between(shown, rows)
+            events = self._history.events()
+            newest = events[max(0, len(events) - (now_told - told)) :]
+            shown, told = rows, now_told
+            if changes or newest:
+                change: Json = {"put": map(list, changes.put.items()), "gone": list(changes.gone)}
+                yield _event("change", await _encoded(change | {"events": events_json(newest)}))
+
+
+async def _encoded(content: Json) -> bytes:
+    return (await joined(json_pieces(content))).encode()
+
+
+def _event(name: str, data: bytes, *, retry_ms: int | None = None) -> bytes:
+    """One event in the format of the HTML standard, section 9.2; JSON has no line ends."""
+    retry = b"" if retry_ms is None else b"retry: %d\n" % retry_ms
+    return b"%bevent: %b\ndata: %b\n\n" % (retry, name.encode(), data)

@@ -1,0 +1,138 @@
+"""Serve the page of a node."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from importlib.resources import files
+from typing import Final
+
+from plugbay.errors import CorruptCheckpoint, UsageError
+from plugbay.observe.following import followed
+from plugbay.observe.joining.node import join
+from plugbay.observe.page.given import problem_of, read_given
+from plugbay.observe.page.guard import SECURITY_HEADERS, PageGuard, is_loopback
+from plugbay.observe.page.live import LiveNode
+from plugbay.observe.page.table import table_page
+from plugbay.observe.places import NodePlaces
+from plugbay.observe.reading.node import read_node
+from plugbay.observe.reading.podresources import AllowedCalls
+from plugbay.observe.view import ObservedNode
+from plugbay.ops.http import serve_http
+from plugbay.ops.http_access import Access
+from plugbay.ops.http_limits import PAGES
+from plugbay.ops.listening import Address, TcpAddress
+from plugbay.ops.routing import HttpError, Request, Response, Router, StreamResponse, json_response
+from plugbay.ops.tasks import background
+from plugbay.values import dataclass
+
+_ASSETS: Final = {
+    "page.css": "text/css; charset=utf-8",
+    "page.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+_HTML: Final = "text/html; charset=utf-8"
+_TOKEN_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageSettings:
+    """How the page is served.
+
+    Attributes:
+        names: names of hosts, besides addresses and ``localhost``, under which it may be asked for.
+        asking: the calls to a kubelet that is not ours.
+        refresh_s: read at least so often, for plugins' pages, which tell of no change; None for never.
+    """
+
+    address: Address
+    names: tuple[str, ...] = ()
+    asking: AllowedCalls = AllowedCalls.HARMLESS
+    refresh_s: float | None = None
+
+
+@asynccontextmanager
+async def serve_page(places: NodePlaces, settings: PageSettings) -> AsyncIterator[str]:
+    """Follow a node and serve its page until the context ends; yields the address for a browser.
+
+    Whoever can connect from another machine needs the token in that address, which is new at every start.
+
+    Raises:
+        SocketInUse, PathTooLong, PathUnusable: the address cannot be listened at.
+        UsageError: it is a unix socket, or h11 is not installed.
+    """
+    if not isinstance(settings.address, TcpAddress):
+        raise UsageError(f"a browser cannot open {settings.address}: an address with a port is wanted")
+    token = "" if is_loopback(settings.address.host) else secrets.token_urlsafe(_TOKEN_BYTES)
+    guard = PageGuard(settings.names, token=token)
+
+    async def read() -> ObservedNode:
+        evidence = await read_node(places, now=datetime.now(UTC), asking=settings.asking)
+        return await asyncio.to_thread(join, evidence)
+
+    live = LiveNode()
+    router = _Answers(live, places).router(f"/{token}" if token else "")
+    views = followed(read, places, refresh_s=settings.refresh_s)
+    async with serve_http(router, settings.address, limits=PAGES, access=Access(check=guard.check)) as bound:
+        async with background(live.follow(views), name="follow the node"):
+            yield f"http://{_shown(bound, settings.address)}/{f'{token}/' if token else ''}"
+
+
+def _shown(bound: Address, asked: TcpAddress) -> str:
+    assert isinstance(bound, TcpAddress)
+    return str(TcpAddress(asked.host or "localhost", bound.port))
+
+
+class _Answers:
+    def __init__(self, live: LiveNode, places: NodePlaces) -> None:
+        self._live = live
+        self._places = places
+
+    def router(self, prefix: str) -> Router:
+        router = Router()
+        router.add("GET", prefix or "/", self._page)
+        router.add("GET", f"{prefix}/table", self._table)
+        router.add("GET", f"{prefix}/state.json", self._state)
+        router.add("GET", f"{prefix}/events", self._events)
+        router.add("GET", f"{prefix}/pods/{{uid}}", self._pod)
+        for name, content_type in _ASSETS.items():
+            router.add("GET", f"{prefix}/{name}", functools.partial(self._asset, name, content_type))
+        return router
+
+    async def _page(self, request: Request) -> Response:
+        if not request.path.endswith("/"):  # its links are relative
+            return Response(308, headers=(("Location", f"{request.path}/"), *SECURITY_HEADERS))
+        return Response(body=_asset("page.html"), content_type=_HTML, headers=SECURITY_HEADERS)
+
+    async def _asset(self, name: str, content_type: str, request: Request) -> Response:
+        return Response(body=_asset(name), content_type=content_type, headers=SECURITY_HEADERS)
+
+    async def _table(self, request: Request) -> Response:
+        if self._live.view is None:
+            raise HttpError(503, "ServiceUnavailable", "the node is being read for the first time: ask again")
+        text = await asyncio.to_thread(table_page, self._live.view, search=request.query.get("search", ""))
+        return Response(body=text.encode(errors="replace"), content_type=_HTML, headers=SECURITY_HEADERS)
+
+    async def _state(self, request: Request) -> Response:
+        body = await self._live.state()
+        return Response(body=body, content_type="application/json", headers=SECURITY_HEADERS)
+
+    async def _events(self, request: Request) -> StreamResponse:
+        return StreamResponse(self._live.stream(), content_type="text/event-stream")
+
+    async def _pod(self, request: Request) -> Response:
+        checkpoint = self._places.kubelet.checkpoint
+        try:
+            given = await asyncio.to_thread(read_given, checkpoint, request.params["uid"])
+        except (OSError, CorruptCheckpoint) as error:
+            return json_response({"given": [], "problem": f"{checkpoint} cannot be read: {problem_of(error)}"})
+        return json_response({"given": given, "problem": ""})
+
+
+@functools.cache
+def _asset(name: str) -> bytes:
+    return (files("plugbay.observe.page") / "assets" / name).read_bytes()
