@@ -5,7 +5,7 @@ set -euo pipefail
 declare -A package_of=(
     [containerd]=containerd [runc]=runc [crun]=crun [busybox]=busybox-static [ip]=iproute2 [iptables-save]=iptables
     [/usr/lib/cni/bridge]=containernetworking-plugins [go]=golang-go
-    [kubectl]=kubernetes-client [skopeo]=skopeo [docker-registry]=docker-registry
+    [kubectl]=kubernetes-client [skopeo]=skopeo [docker-registry]=docker-registry [chromium]=chromium
     [kubectl]=kubernetes-client [systemd-analyze]=systemd [/usr/bin/python3]=python3
 )
 # Libraries of Go, as sources.

@@ -198,7 +198,7 @@ async def open_node(
         if config.api is not None and accounts is not None:
             await stack.enter_async_context(_api(config, config.api, router, name, accounts, clock))
         if config.ui is not None:
-            await stack.enter_async_context(_page(config, config.ui))
+            await stack.enter_async_context(_page(config, config.ui, clock))
         logger.info("node %s is ready at %s", name, config.control_socket)
         pages.is_ready = True
         stack.callback(setattr, pages, "is_ready", False)
@@ -219,12 +219,12 @@ def _facts(config: NodeConfig, node: Node, chosen: ChosenRuntime, clock: Clock) 
 
 
 @asynccontextmanager
-async def _page(config: NodeConfig, address: TcpAddress) -> AsyncIterator[None]:
-    from plugbay.observe.page.serving import PageSettings, serve_page  # few nodes have a page
+async def _page(config: NodeConfig, address: TcpAddress, clock: Clock) -> AsyncIterator[None]:
+    from plugbay.observe.page.serving import PageSettings, serve_node_page  # few nodes have a page
     from plugbay.observe.places import places_of
 
-    async with serve_page(
-        places_of(config.root, is_own=True), PageSettings(address=address, names=config.ui_names)
+    async with serve_node_page(
+        places_of(config.root, is_own=True), PageSettings(address=address, names=config.ui_names), clock
     ) as url:
         logger.info("the node's page for browsers is at %s", url)
         yield

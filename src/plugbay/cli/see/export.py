@@ -7,9 +7,11 @@ import asyncio
 import logging
 import signal
 import sys
+from contextlib import AsyncExitStack
 from typing import Final
 
 from plugbay.cli.arguments.options import add_log_options, at_least
+from plugbay.cli.arguments.page_options import add_page_options, chosen_page
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.printing.logs import configure_logs
 from plugbay.cli.printing.outcome import end_early_on_sigterm
@@ -35,10 +37,11 @@ _REFRESH_S: Final = 15.0
 def declare(parser: CommandParser) -> None:
     parser.describe(
         "Serve metrics of all devices of this node, with any kubelet and anybody's plugins, and of the containers that "
-        "hold them, for Prometheus: /metrics, /healthz, /readyz, /status. They follow the node as the kernel tells of "
-        "changes; while the kubelet restarts or hangs, the last known view is shown, marked as stale with its age. "
+        "hold them, for Prometheus: /metrics, /healthz, /readyz, /status; with --ui a page for browsers, too. They "
+        "follow the node as the kernel tells of changes; while the kubelet restarts or hangs, the last known view is "
+        "shown, marked as stale with its age. "
         "Alert rules and a dashboard for it are in deploy/monitoring.",
-        examples=("plugbay export", "plugbay export --listen :9410 --root /var/lib/kubelet"),
+        examples=("plugbay export", "plugbay export --listen :9410 --root /var/lib/kubelet", "plugbay export --ui"),
         run=export,
     )
     parser.add_argument(
@@ -55,6 +58,7 @@ def declare(parser: CommandParser) -> None:
         metavar="N",
         help="the most series of one metric; plugbay_node_series_dropped counts those left out (default: %(default)s)",
     )
+    add_page_options(parser)
     add_place_options(parser, by_default="harmless")
     add_log_options(parser)
 
@@ -63,14 +67,34 @@ def export(args: argparse.Namespace) -> int:
     end_early_on_sigterm()
     configure_logs(args.log_level, sys.stderr, form=args.log_format)
     address = parse_address(args.listen)
+    page = chosen_page(args)
     places = chosen_places(args)
     read = chosen_reading(args, places, AllowedCalls.HARMLESS)
 
     async def serve() -> None:
         exporter = NodeExporter(SystemClock(), max_series=args.max_series)
-        async with serve_pages(exporter.pages(), address, max_age_s=_PAGE_AGE_S) as bound, asyncio.TaskGroup() as tasks:
+        showing = [exporter.show]
+        async with AsyncExitStack() as stack:
+            pages = serve_pages(exporter.pages(), address, max_age_s=_PAGE_AGE_S)
+            bound = await stack.enter_async_context(pages)
             logger.info("metrics of the node at %s are answered at %s", places.kubelet.root, bound)
-            following = tasks.create_task(exporter.follow(followed(read, places, refresh_s=_REFRESH_S)))
+            if page is not None:
+                from plugbay.observe.page.live import LiveNode  # few exporters have a page
+                from plugbay.observe.page.serving import PageSettings, serve_page
+
+                live = LiveNode()
+                showing.append(live.show)
+                settings = PageSettings(address=page, names=tuple(args.ui_name))
+                url = await stack.enter_async_context(serve_page(live, places, settings))
+                logger.info("the node's page for browsers is at %s", url)
+
+            async def follow() -> None:
+                async for view in followed(read, places, refresh_s=_REFRESH_S):
+                    for show in showing:
+                        await show(view)
+
+            tasks = await stack.enter_async_context(asyncio.TaskGroup())
+            following = tasks.create_task(follow())
             for number in (signal.SIGTERM, signal.SIGINT):
                 asyncio.get_running_loop().add_signal_handler(number, following.cancel)
 

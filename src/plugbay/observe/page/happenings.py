@@ -38,7 +38,7 @@ _PLURALS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class NodeHappening:
     """One event.
 
     Attributes:
@@ -65,10 +65,10 @@ class Happening:
         }
 
 
-def happenings(before: Rows, after: Rows, *, at: float) -> list[Happening]:
+def happenings(before: Rows, after: Rows, *, at: float) -> list[NodeHappening]:
     """The events that explain how ``before`` became ``after``."""
     changes = changes_between(before, after)
-    found: list[Happening] = []
+    found: list[NodeHappening] = []
     for key in (*changes.put, *changes.gone):
         match key.split(" ", 2):
             case ["d", _, _]:
@@ -80,25 +80,25 @@ def happenings(before: Rows, after: Rows, *, at: float) -> list[Happening]:
     return [each for group in _kinds(found) for each in _few(group, at)]
 
 
-def _kinds(found: Iterable[Happening]) -> Iterator[list[Happening]]:
+def _kinds(found: Iterable[NodeHappening]) -> Iterator[list[NodeHappening]]:
     order = sorted(found, key=lambda each: (each.resource, each.kind.value, each.device))
     for _, group in groupby(order, key=lambda each: (each.resource, each.kind)):
         yield list(group)
 
 
-def _few(group: Sequence[Happening], at: float) -> Iterable[Happening]:
+def _few(group: Sequence[NodeHappening], at: float) -> Iterable[NodeHappening]:
     kind, resource = group[0].kind, group[0].resource
     if len(group) <= _MOST_OF_A_KIND or kind not in _PLURALS:
         return group
-    return [Happening(at, kind, f"{len(group)} {_PLURALS[kind]}", resource)]
+    return [NodeHappening(at, kind, f"{len(group)} {_PLURALS[kind]}", resource)]
 
 
-def _device(before: Json | None, after: Json | None, at: float) -> Iterator[Happening]:
+def _device(before: Json | None, after: Json | None, at: float) -> Iterator[NodeHappening]:
     row = after if after is not None else before
     resource, device = v1.text(row, "resource"), v1.text(row, "id")
 
-    def event(kind: HappeningKind, text: str, pod: str = "") -> Happening:
-        return Happening(at, kind, text, resource, device, pod)
+    def event(kind: HappeningKind, text: str, pod: str = "") -> NodeHappening:
+        return NodeHappening(at, kind, text, resource, device, pod)
 
     if after is None:
         yield event(HappeningKind.VANISHED, f"{device} vanished")
@@ -131,7 +131,7 @@ def _holders(device: Json | None) -> dict[str, str]:
     return found
 
 
-def _plugin(resource: str, before: Json | None, after: Json | None, at: float) -> Iterator[Happening]:
+def _plugin(resource: str, before: Json | None, after: Json | None, at: float) -> Iterator[NodeHappening]:
     was, now = v1.mapping(before, "plugin"), v1.mapping(after, "plugin")
     if was.get("state") == now.get("state") and was.get("socket") == now.get("socket"):
         return
@@ -141,13 +141,13 @@ def _plugin(resource: str, before: Json | None, after: Json | None, at: float) -
         text = "its plugin registered anew"
     else:
         text = f"its plugin is {v1.text(now, 'state')}"
-    yield Happening(at, HappeningKind.PLUGIN, text, resource)
+    yield NodeHappening(at, HappeningKind.PLUGIN, text, resource)
 
 
-def _problems(before: Json | None, after: Json | None, at: float) -> Iterator[Happening]:
+def _problems(before: Json | None, after: Json | None, at: float) -> Iterator[NodeHappening]:
     was, now = v1.texts(before, "problems"), v1.texts(after, "problems")
     for sentence in now:
         if sentence not in was:
-            yield Happening(at, HappeningKind.PROBLEM, sentence)
+            yield NodeHappening(at, HappeningKind.PROBLEM, sentence)
     if was and not now and after is not None:
-        yield Happening(at, HappeningKind.PROBLEM, "all sources can be read again")
+        yield NodeHappening(at, HappeningKind.PROBLEM, "all sources can be read again")

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from plugbay.documents import Json
-from plugbay.observe.page.happenings import Happening, happenings
+from plugbay.observe.page.happenings import NodeHappening, happenings
 from plugbay.observe.page.rows import Rows
 from plugbay.printers import v1
 
 KEPT_S: Final = 3600.0
 MOST_SAMPLES: Final = 360
-"""Of one resource: a sample every ten seconds of the hour."""
+"""The samples of one resource: one every ten seconds of the hour."""
 MOST_EVENTS: Final = 500
 _STEP_S: Final = KEPT_S / MOST_SAMPLES
 _COUNTS: Final = ("allocated", "allocatable", "capacity")
@@ -27,10 +27,10 @@ class History:
 
     def __init__(self) -> None:
         self._samples: dict[str, deque[Sample]] = {}
-        self._events: deque[Happening] = deque(maxlen=MOST_EVENTS)
+        self._events: deque[NodeHappening] = deque(maxlen=MOST_EVENTS)
         self._rows: Rows | None = None
 
-    def take(self, rows: Rows, *, at: float) -> list[Happening]:
+    def take(self, rows: Rows, *, at: float) -> list[NodeHappening]:
         """Take the state of the rows at a moment; returns what happened since the last one."""
         found = happenings(self._rows, rows, at=at) if self._rows is not None else []
         self._rows = rows
@@ -45,7 +45,7 @@ class History:
         """By resource, oldest first."""
         return {name: list(samples) for name, samples in self._samples.items()}
 
-    def events(self) -> Sequence[Happening]:
+    def events(self) -> Sequence[NodeHappening]:
         """Oldest first."""
         return tuple(self._events)
 
@@ -70,5 +70,5 @@ class History:
             self._events.popleft()
 
 
-def events_json(events: Iterable[Happening]) -> list[Json]:
+def events_json(events: Iterable[NodeHappening]) -> list[Json]:
     return [each.to_json() for each in events]

@@ -8,7 +8,7 @@ from typing import Final
 
 from plugbay.documents import Json
 from plugbay.observe.page.history import History, events_json
-from plugbay.observe.page.rows import Rows, changes_between, rows_of
+from plugbay.observe.page.rows import NODE, Rows, changes_between, rows_of
 from plugbay.observe.view import ObservedNode
 from plugbay.ops.changes import Changes
 from plugbay.ops.slices import joined, json_pieces
@@ -19,34 +19,42 @@ _RECONNECT_MS: Final = 1000
 class LiveNode:
     """The newest state of a node, its last hour, and streams of what changes.
 
+    A view without an answer of the kubelet changes nothing but the notes: a kubelet that restarts has lost no device.
+
     Attributes:
-        rows: the newest state.
-        view: what it was made of; None until the node was read.
+        view: the last one that was whole, or the last one while there was none such; None until the node was read.
     """
 
     def __init__(self) -> None:
-        self.rows: Rows = {}
         self.view: ObservedNode | None = None
+        self._rows: Rows = {}
         self._history = History()
         self._told = 0
         self._changes = Changes()
 
     async def follow(self, views: AsyncIterable[ObservedNode]) -> None:
-        """Take every view; the states between two turns of a reader become one for it."""
+        """Show each view of ``views``, which has no end."""
         async for view in views:
-            rows = await asyncio.to_thread(rows_of, view, self.rows)
+            await self.show(view)
+
+    async def show(self, view: ObservedNode) -> None:
+        """Take a view in; the states between two turns of a reader become one for it."""
+        rows = await asyncio.to_thread(rows_of, view, self._rows)
+        if view.is_partial and self.view is not None and not self.view.is_partial:
+            rows = {**self._rows, NODE: rows[NODE]}
+        else:
             self.view = view
-            if rows == self.rows:
-                continue
-            self._told += len(self._history.take(rows, at=view.taken.timestamp()))
-            self.rows = rows
-            self._changes.notify()
+        if rows == self._rows:
+            return
+        self._told += len(self._history.take(rows, at=view.taken.timestamp()))
+        self._rows = rows
+        self._changes.notify()
 
     async def state(self) -> bytes:
         """All rows and the last hour, as JSON."""
         return await _encoded(
             {
-                "put": map(list, self.rows.items()),
+                "put": map(list, self._rows.items()),
                 "gone": [],
                 "samples": self._history.samples(),
                 "events": events_json(self._history.events()),
@@ -55,10 +63,10 @@ class LiveNode:
 
     async def stream(self) -> AsyncIterator[bytes]:
         """Server-sent events without end: the state, then what changes."""
-        shown, told = self.rows, self._told
+        shown, told = self._rows, self._told
         yield _event("state", await self.state(), retry_ms=_RECONNECT_MS)
         async for _ in self._changes:
-            rows, now_told = self.rows, self._told
+            rows, now_told = self._rows, self._told
             changes = changes_between(shown, rows)
             events = self._history.events()
             newest = events[max(0, len(events) - (now_told - told)) :]

@@ -7,11 +7,10 @@ import functools
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Final
 
-from plugbay.errors import CorruptCheckpoint, UsageError
+from plugbay.errors import CorruptCheckpoint
 from plugbay.observe.following import followed
 from plugbay.observe.joining.node import join
 from plugbay.observe.page.given import problem_of, read_given
@@ -20,8 +19,8 @@ from plugbay.observe.page.live import LiveNode
 from plugbay.observe.page.table import table_page
 from plugbay.observe.places import NodePlaces
 from plugbay.observe.reading.node import read_node
-from plugbay.observe.reading.podresources import AllowedCalls
 from plugbay.observe.view import ObservedNode
+from plugbay.ops.clock import Clock
 from plugbay.ops.http import serve_http
 from plugbay.ops.http_access import Access
 from plugbay.ops.http_limits import PAGES
@@ -45,41 +44,40 @@ class PageSettings:
 
     Attributes:
         names: names of hosts, besides addresses and ``localhost``, under which it may be asked for.
-        asking: the calls to a kubelet that is not ours.
-        refresh_s: read at least so often, for plugins' pages, which tell of no change; None for never.
     """
 
-    address: Address
+    address: TcpAddress
     names: tuple[str, ...] = ()
-    asking: AllowedCalls = AllowedCalls.HARMLESS
-    refresh_s: float | None = None
 
 
 @asynccontextmanager
-async def serve_page(places: NodePlaces, settings: PageSettings) -> AsyncIterator[str]:
-    """Follow a node and serve its page until the context ends; yields the address for a browser.
+async def serve_node_page(places: NodePlaces, settings: PageSettings, clock: Clock) -> AsyncIterator[str]:
+    """Follow a node and serve its page until the context ends; else as `serve_page`."""
+
+    async def read() -> ObservedNode:
+        return await asyncio.to_thread(join, await read_node(places, now=clock.now()))
+
+    live = LiveNode()
+    async with serve_page(live, places, settings) as url:
+        async with background(live.follow(followed(read, places)), name="follow the node"):
+            yield url
+
+
+@asynccontextmanager
+async def serve_page(live: LiveNode, places: NodePlaces, settings: PageSettings) -> AsyncIterator[str]:
+    """Serve the page of a node that is followed elsewhere, until the context ends; yields the address for a browser.
 
     Whoever can connect from another machine needs the token in that address, which is new at every start.
 
     Raises:
-        SocketInUse, PathTooLong, PathUnusable: the address cannot be listened at.
-        UsageError: it is a unix socket, or h11 is not installed.
+        SocketInUse, PathUnusable: the address cannot be listened at.
+        UsageError: h11 is not installed.
     """
-    if not isinstance(settings.address, TcpAddress):
-        raise UsageError(f"a browser cannot open {settings.address}: an address with a port is wanted")
     token = "" if is_loopback(settings.address.host) else secrets.token_urlsafe(_TOKEN_BYTES)
     guard = PageGuard(settings.names, token=token)
-
-    async def read() -> ObservedNode:
-        evidence = await read_node(places, now=datetime.now(UTC), asking=settings.asking)
-        return await asyncio.to_thread(join, evidence)
-
-    live = LiveNode()
     router = _Answers(live, places).router(f"/{token}" if token else "")
-    views = followed(read, places, refresh_s=settings.refresh_s)
     async with serve_http(router, settings.address, limits=PAGES, access=Access(check=guard.check)) as bound:
-        async with background(live.follow(views), name="follow the node"):
-            yield f"http://{_shown(bound, settings.address)}/{f'{token}/' if token else ''}"
+        yield f"http://{_shown(bound, settings.address)}/{f'{token}/' if token else ''}"
 
 
 def _shown(bound: Address, asked: TcpAddress) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from plugbay.observe.page.happenings import HappeningKind, happenings
 from plugbay.observe.page.history import KEPT_S, MOST_EVENTS, MOST_SAMPLES, History
+from plugbay.observe.page.live import LiveNode
 from plugbay.observe.page.rows import NODE, RowChanges, changes_between, rows_of
 from plugbay.observe.page.table import table_page
 from plugbay.observe.view import (
@@ -149,3 +151,13 @@ def test_a_search_leaves_only_devices_with_the_text_in_the_table() -> None:
 
 def test_no_change_is_nothing() -> None:
     assert not RowChanges({}, ())
+
+
+async def test_a_kubelet_that_restarts_has_lost_no_device_on_the_page() -> None:
+    live = LiveNode()
+    await live.show(node(device("a")))
+    await live.show(ObservedNode(taken=NOW, root="/k", problems=(ReadingProblem(Witness.POD_RESOURCES, "gone"),)))
+    state = json.loads(await live.state())
+    assert f"d {GPU} a" in dict(state["put"])
+    assert dict(state["put"])[NODE]["problems"] == ["gone"]
+    assert [event["text"] for event in state["events"]] == ["gone"]

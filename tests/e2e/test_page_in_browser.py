@@ -1,0 +1,128 @@
+"""The page in a real browser, at three sizes: live, without errors, for keyboards and screen readers, harmless."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plugbay.kubelet.checkpoint import encode
+from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry
+from plugbay.model.edits import ContainerEdits
+from plugbay.observe.page.serving import PageSettings, serve_node_page
+from plugbay.observe.places import NodePlaces, places_of
+from plugbay.ops.clock import SystemClock
+from plugbay.ops.listening import TcpAddress
+from plugbay.wire.convert import edits_to_pb
+
+playwright = pytest.importorskip("playwright.async_api", reason="playwright is not installed")
+CHROMIUM = shutil.which("chromium") or ""
+GPU = "example.com/gpu"
+HOSTILE = "<img src=x onerror=alert(1)>\u202e"
+SIZES = {"phone": (390, 844, "dark"), "desk": (1440, 900, "light"), "wall": (2560, 1440, "dark")}
+
+pytestmark = [pytest.mark.e2e, pytest.mark.skipif(not CHROMIUM, reason="there is no chromium")]
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> NodePlaces:
+    places = places_of(tmp_path, host=tmp_path / "host", is_own=False)
+    places.kubelet.device_plugins.mkdir()
+    write(places, "gpu-0", "gpu-1", "gpu-10", "gpu-2")
+    return places
+
+
+def write(places: NodePlaces, *devices: str, held: str = "gpu-1") -> None:
+    response = edits_to_pb(ContainerEdits(env={"VISIBLE": "<script>alert(2)</script>"})).SerializeToString()
+    entry = PodDevicesEntry("uid-1", "main", GPU, {0: [held]}, response)
+    written = places.kubelet.checkpoint.with_name("new")
+    written.write_bytes(encode(CheckpointData([entry], {GPU: list(devices)})))
+    written.rename(places.kubelet.checkpoint)
+
+
+@asynccontextmanager
+async def browsed(places: NodePlaces, size: str, **settings: Any) -> AsyncIterator[Any]:
+    """The page, loaded; whatever the browser complains of fails the test."""
+    width, height, scheme = SIZES[size]
+    complaints: list[str] = []
+    async with (
+        asyncio.timeout(60),
+        serve_node_page(places, PageSettings(address=TcpAddress("127.0.0.1", 0)), SystemClock()) as url,
+        playwright.async_playwright() as driver,
+    ):
+        browser = await driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        context = await browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme, **settings
+        )
+        page = await context.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(dialog.message))
+        await page.goto(url)
+        yield page
+        await browser.close()
+    assert not complaints
+
+
+def labels(page: Any) -> Any:
+    return page.locator("#devices .tile").evaluate_all("all => all.map(each => each.getAttribute('aria-label'))")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_tiles_follow_the_node_at_every_size(places: NodePlaces, size: str) -> None:
+    async with browsed(places, size) as page:
+        tile = page.get_by_role("button", name="gpu-1, example.com/gpu, Healthy, held by uid-1/main")
+        await tile.wait_for()
+        names = [label.partition(",")[0] for label in await labels(page)]
+        assert names == ["gpu-1", "gpu-0", "gpu-2", "gpu-10"]  # a NUMA node, then what has none
+        write(places, "gpu-0", "gpu-1", "gpu-2", HOSTILE, held="gpu-2")
+        await page.get_by_role("button", name="gpu-2, example.com/gpu, Healthy, held by uid-1/main").wait_for()
+        assert any(label.startswith("<img src=x onerror=alert(1)>\\u202e") for label in await labels(page))
+        await page.locator("#events").get_by_text("gpu-2 was given to uid-1/main").wait_for()
+        wider = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+        assert not await page.evaluate(wider), "the page scrolls sideways"
+
+
+async def test_keyboard_and_screen_reader_reach_all(places: NodePlaces) -> None:
+    async with browsed(places, "desk") as page:
+        await page.get_by_role("button", name="gpu-0, ").wait_for()
+        await page.keyboard.press("/")
+        await page.keyboard.type("uid-1")
+        dim = page.locator("#devices .tile.dim")
+        await playwright.expect(dim).to_have_count(3)
+        assert await page.get_by_role("group", name=f"{GPU}, NUMA node 0").count() == 1
+        await page.locator("#devices .tile[tabindex='0']").first.focus()
+        await page.keyboard.press("End")
+        await page.keyboard.press("ArrowLeft")
+        await page.keyboard.press("Enter")
+        dialog = page.get_by_role("dialog")
+        await dialog.wait_for()
+        await page.keyboard.press("Escape")
+        await playwright.expect(dialog).to_have_count(0)
+        tree = await page.locator("body").aria_snapshot()
+        for part in (
+            'heading "plugbay"',
+            'searchbox "Search devices and pods"',
+            'heading "Resources"',
+            "What happened",
+        ):
+            assert part in tree, tree
+
+
+async def test_a_pod_shows_what_its_containers_were_given(places: NodePlaces) -> None:
+    async with browsed(places, "phone") as page:
+        await page.get_by_role("button", name="gpu-1, ").click()
+        await page.get_by_role("dialog").get_by_role("button", name="uid-1/main").click()
+        await page.get_by_text("VISIBLE=<script>alert(2)</script>").wait_for()
+
+
+async def test_without_javascript_there_is_the_table(places: NodePlaces) -> None:
+    async with browsed(places, "desk", java_script_enabled=False) as page:
+        await page.get_by_role("rowheader", name=GPU).first.wait_for()
+        assert page.url.endswith("/table")
+        assert await page.get_by_role("cell", name="gpu-1", exact=True).count() == 1
