@@ -107,6 +107,12 @@ class Cluster(Plugbay):
         done = await self("node", "wait", f"--for={condition}", f"--timeout={DEADLINE_S}s")
         assert done.code == 0, (done, await self.account())
 
+    async def wait_in_log(self, pod: str, text: str) -> None:
+        """Wait until a pod of the namespace ``default`` has written this."""
+        await self.kubectl("wait", f"pod/{pod}", "--for=jsonpath={.status.phase}=Running", f"--timeout={DEADLINE_S}s")
+        async with self.start("pod", "logs", "-f", pod) as log:
+            await self.line_with(log, text)
+
     async def account(self) -> str:
         """What a failure should tell of the plugin's pod."""
         described = await self.kubectl("-n", NAMESPACE, "describe", "pods")
@@ -136,10 +142,13 @@ async def manifest(directory: Path, env: str) -> str:
     settings = {"resource": SHELF, "path": "/var/lib/cards/found", "env": env}
     plugins = [{"target": "cards.py"}, {"target": "directory", "settings": settings}]
     config.write_text(json.dumps({"plugins": plugins}))
-    words = ("manifest", "--config", str(config), "--image", IMAGE, "--name", DAEMON_SET)
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "plugbay", *words), stdout=asyncio.subprocess.PIPE
-    )
+    return await printed_for("--config", str(config), "--name", DAEMON_SET)
+
+
+async def printed_for(*words: str) -> str:
+    """The manifest that `plugbay manifest` prints."""
+    argv = (sys.executable, "-m", "plugbay", "manifest", *words, "--image", IMAGE)
+    process = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE)
     out, _ = await process.communicate()
     assert process.returncode == 0
     return out.decode()
@@ -163,8 +172,7 @@ async def serves_its_node(cluster: Cluster, directory: Path) -> None:
     _has_no_right_but_those_granted(await _plugin_process(cluster))
     await cluster.kubectl("apply", "-f", "-", given=json.dumps(USER))
     await cluster.kubectl("wait", "pod/user", "--for=condition=Ready", f"--timeout={DEADLINE_S}s")
-    async with cluster.start("pod", "logs", "-f", "user") as log:
-        await cluster.line_with(log, "a\n")
+    await cluster.wait_in_log("user", "a\n")
     await cluster.run("touch", "/var/lib/cards/found/b")
     await cluster.wait(f"resource={CARD}=2")
     await _takes_a_new_config(cluster, await manifest(directory, "AFTER"))

@@ -73,6 +73,8 @@ class ManagerConfig:
     Attributes:
         paths: the root to serve; its device-plugins directory is made if missing and cleared of sockets.
         store: the SQLite file of record, outside ``paths.device_plugins``.
+        plugins_group: the number of a group whose members may register plugins at ``kubelet.sock``; None is root, or
+            the user of this process, alone.
         call_timeout_s: deadline of Allocate, GetPreferredAllocation and GetDevicePluginOptions. A kubelet has none, so
             one stuck plugin stops it; 60 s is longer than any plugin we know takes.
         dial_timeout_s: how long a registering plugin's socket is tried. A kubelet's is 10 s.
@@ -96,3 +98,4 @@ class ManagerConfig:
     topology: TopologySettings = DEFAULT_SETTINGS
     numa: NumaTopology = ONE_NODE
     release: ReleaseLimits = DEFAULT_LIMITS
+    plugins_group: int | None = None

@@ -31,7 +31,7 @@ from plugbay.manager.crash_points import CrashPoint, passed
 from plugbay.manager.endpoint import ConnectedPlugins
 from plugbay.manager.endpoints.endpoints import Endpoints
 from plugbay.manager.endpoints.notices import ResourceNews
-from plugbay.manager.endpoints.registration import prepare_directory
+from plugbay.manager.endpoints.registration import open_to_group, prepare_directory
 from plugbay.manager.endpoints.watcher import PluginWatcher, make_directory, run_watcher
 from plugbay.manager.gates import Gate
 from plugbay.manager.release.notices import ReleaseNotice
@@ -54,7 +54,7 @@ from plugbay.wire.convert import decode_edits
 from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.plugin_transport import PLAIN, PluginTransport
 from plugbay.wire.registration import registration_handler
-from plugbay.wire.sockets import check_socket_path
+from plugbay.wire.sockets import ONLY_OURS, OURS_AND_THE_GROUPS, check_socket_path
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +97,7 @@ async def run_manager(
         stored = await settle_checkpoint(config, store, await asyncio.to_thread(store.load), clock.now())
         stored = await _named(store, stored)
         await asyncio.to_thread(prepare, config.paths.device_plugins)
+        await asyncio.to_thread(open_to_group, config.paths.device_plugins, config.plugins_group)
         await asyncio.to_thread(make_directory, config.paths.plugins_registry)
         tasks = asyncio.TaskGroup()
         manager = DeviceManager(
@@ -129,6 +130,7 @@ async def run_manager(
             serve_grpc(
                 config.paths.registration_socket,
                 [transport.offered(registration_handler(manager.endpoints.register))],
+                mode=ONLY_OURS if config.plugins_group is None else OURS_AND_THE_GROUPS,
                 stays=crashes,
             )
         )

@@ -71,6 +71,7 @@ class NodeConfig:
         call_timeout_s: deadline of calls to plugins; see `plugbay.manager.config.ManagerConfig`.
         dial_timeout_s, pre_start_timeout_s: of dialling a plugin and of PreStartContainer; as a kubelet's.
         grace_period_s: how long the devices of a plugin that went away still count; a kubelet's is 5 minutes.
+        plugins_group: the number of a group whose members may serve devices; None is the node's user alone, and root.
         on_foreign_checkpoint: what to do about a checkpoint file below ``root`` that a kubelet wrote.
         on_device_failure: what becomes of a running pod when one of its devices turns unhealthy.
         on_missing_mount: what to do about a mount whose host path does not exist.
@@ -98,6 +99,7 @@ class NodeConfig:
     dial_timeout_s: float = 10.0
     pre_start_timeout_s: float = 30.0
     grace_period_s: float = 300.0
+    plugins_group: int | None = None
     on_foreign_checkpoint: ForeignCheckpoint = ForeignCheckpoint.IMPORT
     on_device_failure: DeviceFailure = DeviceFailure.KEEP
     on_missing_mount: MissingMount = MissingMount.MAKE

@@ -330,6 +330,7 @@ def _manager_config(config: NodeConfig, machine: Machine) -> ManagerConfig:
         grace_period_s=config.grace_period_s,
         gates=config.gates,
         on_foreign_checkpoint=config.on_foreign_checkpoint,
+        plugins_group=config.plugins_group,
         release=config.release,
         topology=config.topology,
         numa=machine.numa,

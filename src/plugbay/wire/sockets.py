@@ -17,7 +17,9 @@ from plugbay.errors import PathTooLong, PathUnusable
 
 MAX_SOCKET_PATH_BYTES: Final = 107
 """``sun_path`` holds 108 bytes, the last one is NUL."""
-_ONLY_OURS: Final = 0o600
+ONLY_OURS: Final = 0o600
+"""The mode of a socket to which only its owner, and root, may connect."""
+OURS_AND_THE_GROUPS: Final = 0o660
 _FULL_S: Final = 0.01
 """The interval between looks at a full queue: the kernel does not tell when it has room."""
 _NOT_ESCAPED: Final = "!$&'()*+,;=:[]@"
@@ -72,12 +74,13 @@ def _goes() -> bool:
 
 
 @contextmanager
-def listening(path: Path, *, stays: Callable[[], bool] = _goes) -> Iterator[socket.socket]:
-    """A socket bound to ``path``, to which only its owner, and root, may connect; the file goes with the block.
+def listening(path: Path, *, mode: int = ONLY_OURS, stays: Callable[[], bool] = _goes) -> Iterator[socket.socket]:
+    """A socket bound to ``path``, by default only for its owner and root to connect to; the file goes with the block.
 
     A stale socket at ``path`` is replaced. A file that another process has put there meanwhile is left alone.
 
     Args:
+        mode: the mode of the file.
         stays: asked at the end of the block: whether the file stays, as when a process is killed.
 
     Raises:
@@ -87,9 +90,9 @@ def listening(path: Path, *, stays: Callable[[], bool] = _goes) -> Iterator[sock
     check_socket_path(path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as listener:
         # Linux gives the file the mode of the unbound socket, less the umask: no moment is left with another mode.
-        os.fchmod(listener.fileno(), _ONLY_OURS)
+        os.fchmod(listener.fileno(), mode)
         try:
-            made = _bind(listener, path)
+            made = _bind(listener, path, mode)
         except OSError as error:
             problem = f"cannot make a socket here: {error.strerror or error}"
             raise PathUnusable(str(path.parent), problem) from error
@@ -102,7 +105,7 @@ def listening(path: Path, *, stays: Callable[[], bool] = _goes) -> Iterator[sock
                     path.unlink()
 
 
-def _bind(listener: socket.socket, path: Path) -> tuple[int, int]:
+def _bind(listener: socket.socket, path: Path, mode: int) -> tuple[int, int]:
     """Bind, and return the file's identity, whatever its name."""
     try:
         listener.bind(os.fspath(path))
@@ -115,8 +118,8 @@ def _bind(listener: socket.socket, path: Path) -> tuple[int, int]:
             path.unlink()
         listener.bind(os.fspath(path))
     made = path.lstat()
-    if stat.S_IMODE(made.st_mode) != _ONLY_OURS:  # the umask has taken even more
-        path.chmod(_ONLY_OURS)
+    if stat.S_IMODE(made.st_mode) != mode:  # the umask has taken more
+        path.chmod(mode)
     return _identity(made)
 
 

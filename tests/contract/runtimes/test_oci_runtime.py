@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,21 @@ async def test_last_words_come_from_the_file_or_the_log(
     async with runtime_on(places) as runtime:
         state = await runtime.start(changed(sh(spec, script), message=message, security=security))
         assert (await runtime.wait(state.id)).message == said
+
+
+async def test_read_only_root_has_room_for_last_words_and_mounts_alone(
+    places: Places, spec: ContainerSpec, tmp_path: Path
+) -> None:
+    """As in an image, where /tmp and /run belong to the root."""
+    (tmp_path / "there").mkdir()
+    script = "touch /tmp/x || touch /run/x || test -d /run/deep/there && echo told > /tmp/last"
+    security = Security(read_only_root=True, dropped_capabilities=("ALL",))
+    asked = changed(sh(spec, script), message=TerminationMessage("/tmp/last"), security=security)
+    mount = Mount(str(tmp_path / "there"), container_path="/run/deep/there", read_only=True)
+    async with runtime_on(places) as runtime:
+        state = await runtime.start(replace(asked, mounts=(mount,)))
+        assert (await runtime.wait(state.id)).message == "told\n"
+        assert (await whole_log(runtime, state.id)).count("Read-only file system") == 2
 
 
 async def test_place_for_last_words_that_cannot_be_is_refused(places: Places, spec: ContainerSpec) -> None:

@@ -45,6 +45,7 @@ def run_node_up(args: argparse.Namespace, started: Callable[[], None]) -> int:
     config = NodeConfig(
         chosen_root(args),
         name=args.name,
+        plugins_group=_group(args.plugins_group),
         on_foreign_checkpoint=ForeignCheckpoint(args.on_foreign_checkpoint),
         on_device_failure=DeviceFailure(args.on_device_failure),
         on_missing_mount=MissingMount(args.on_missing_mount),
@@ -71,6 +72,22 @@ def run_node_up(args: argparse.Namespace, started: Callable[[], None]) -> int:
         config = with_default_runtime(config, environ=os.environ)
     asyncio.run(_serve(config, started, root_option=root_option(args)))
     return 0
+
+
+def _group(name: str | None) -> int | None:
+    """The number of a group.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    if name is None or name.isdecimal():
+        return None if name is None else int(name)
+    import grp  # imported here: few nodes have such a group
+
+    try:
+        return grp.getgrnam(name).gr_gid
+    except KeyError:
+        raise UsageError(f"--plugins-group {name}: this machine has no group of that name") from None
 
 
 def _api_address(text: str | None) -> TcpAddress | None:

@@ -62,6 +62,12 @@ def declare(parser: CommandParser) -> None:
         "pods whose manifest was removed, or came from a different --manifests directory, are stopped",
     )
     parser.add_argument(
+        "--plugins-group",
+        metavar="GROUP",
+        help="a group, by name or number, whose members may register plugins and have their sockets beside the node's "
+        "(default: only the node's user, and root)",
+    )
+    parser.add_argument(
         "--on-foreign-checkpoint",
         choices=("import", "refuse"),
         default="import",

@@ -62,6 +62,21 @@ def check_plugin_info(info: PluginInfo, socket: Path) -> tuple[ResourceName, Pat
     return ResourceName(info.name), Path(info.endpoint) if info.endpoint else socket
 
 
+def open_to_group(directory: Path, group: int | None) -> None:
+    """Let members of ``group``, if there is one, make sockets in the directory; those belong to the group.
+
+    Raises:
+        PathUnusable: we may not.
+    """
+    if group is None:
+        return
+    try:
+        os.chown(directory, -1, group)
+        directory.chmod(0o2770)
+    except OSError as error:
+        raise PathUnusable(str(directory), f"cannot be given to group {group}: {error.strerror}") from error
+
+
 def prepare_directory(directory: Path) -> None:
     """Make the device plugin directory and remove the sockets of an earlier run from it, plugins' sockets included.
 

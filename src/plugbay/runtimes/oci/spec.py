@@ -171,6 +171,7 @@ def _namespaces(around: ContainerSurroundings) -> list[OciSpec]:
 def _mounts(spec: ContainerSpec, around: ContainerSurroundings) -> list[OciSpec]:
     """The mounts by depth, so that none hides another; of two at one place the pod's own wins, as with containerd."""
     access = "rw" if spec.container.security.privileged else "ro"
+    beside = ["ro"] if spec.container.security.read_only_root else []  # in an image they are of the root
     own = [
         _own("/proc", "proc", "nosuid", "noexec", "nodev"),
         _own("/dev", "tmpfs", "nosuid", "strictatime", "mode=755", "size=65536k"),
@@ -179,8 +180,8 @@ def _mounts(spec: ContainerSpec, around: ContainerSurroundings) -> list[OciSpec]
         _own("/dev/mqueue", "mqueue", "nosuid", "noexec", "nodev"),
         _own("/sys", "sysfs", "nosuid", "noexec", "nodev", access),
         _own("/sys/fs/cgroup", "cgroup", "nosuid", "noexec", "nodev", "relatime", access),
-        _own("/run", "tmpfs", "nosuid", "nodev", "mode=755", "size=65536k"),
-        _own("/tmp", "tmpfs", "nosuid", "nodev", "mode=1777"),
+        _own("/run", "tmpfs", "nosuid", "nodev", "mode=755", "size=65536k", *beside),
+        _own("/tmp", "tmpfs", "nosuid", "nodev", "mode=1777", *beside),
     ]
     placed = {posixpath.normpath(each["destination"]): each for each in (*around.root_mounts, *own)}
     for mount in (*(each.mount for each in around.shares.files), *spec.edits.mounts, *spec.mounts):

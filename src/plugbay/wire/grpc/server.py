@@ -13,7 +13,7 @@ from typing import Any, Final
 from plugbay.wire.grpc.server_link import Offer, ServerLink
 from plugbay.wire.grpc.services import Otherwise, Service
 from plugbay.wire.http2.codes import ErrorCode
-from plugbay.wire.sockets import listening
+from plugbay.wire.sockets import ONLY_OURS, listening
 
 logger = logging.getLogger(__name__)
 
@@ -32,12 +32,13 @@ async def serve_grpc(
     *,
     grace_s: float = 0,
     max_calls: int = 100,
+    mode: int = ONLY_OURS,
     stays: Callable[[], bool] = lambda: False,
     otherwise: Otherwise | None = None,
 ) -> AsyncIterator[None]:
     """Serve ``services`` on the unix socket ``path`` until the block ends; the socket is gone afterwards.
 
-    Only its owner, and root, may connect, from the first moment on and under any umask.
+    By default only its owner, and root, may connect, from the first moment on and under any umask.
 
     A stale socket at ``path`` is replaced, so callers make sure that no server is there. Calls still running at the end
     get ``grace_s`` to finish, and are then cancelled; the end waits for what they do on their way out. A peer that is
@@ -45,6 +46,7 @@ async def serve_grpc(
 
     Args:
         max_calls: so many calls of one connection run at a time.
+        mode: the mode of the socket.
         stays: asked at the end: whether the socket's file stays, as when a process is killed.
         otherwise: answers calls of methods that no service has, for servers that pass calls on.
 
@@ -54,7 +56,7 @@ async def serve_grpc(
     """
     server = _Server(services, max_calls, otherwise)
     try:
-        with listening(path, stays=stays) as listener, server.accepting(listener):
+        with listening(path, mode=mode, stays=stays) as listener, server.accepting(listener):
             yield
     finally:
         await _to_the_end(server.stop(grace_s))
