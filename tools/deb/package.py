@@ -57,7 +57,7 @@ class Package:
 
     @property
     def maintainer(self) -> str:
-        name, address = os.environ.get("DEBFULLNAME", "plugbay"), os.environ.get("DEBEMAIL", "root@localhost")
+        name, address = os.environ.get("DEBFULLNAME", "plugbay"), os.environ.get("DEBEMAIL", "plugbay@localhost")
         return f"{name} <{address}>"
 
     @property
