@@ -93,11 +93,11 @@ e2e: $(VENV)/.develops $(VENV)/helm
 	@tools/e2e_packages.sh
 	@$(BIN)/pytest -q -m "e2e and not soak" --hypothesis-profile=$(PROFILE) tests/e2e
 
-# What is nearest to each dependency: protobuf and hpack on the wire, h11, wsproto, cryptography and jsonpatch in the node's API,
-# msgspec and PyYAML in the unit tests, shtab in completion, pynvml in the NVIDIA plugin.
+# What is nearest to each dependency: protobuf and hpack on the wire and in the manager, h11, wsproto, cryptography and jsonpatch
+# in the node's API, msgspec in the records of runtimes, PyYAML in the unit tests, shtab in completion, pynvml in the NVIDIA plugin.
 test-lowest: $(LOWEST)/.tests
 	@$(LOWEST)/bin/pytest -q -n $(JOBS) --dist worksteal -p no:cacheprovider --hypothesis-profile=quick tests/unit \
-	    $(addprefix tests/contract/,wire http node sdk cli/test_completion.py plugins/nvidia/test_serving.py)
+	    $(addprefix tests/contract/,wire http node sdk manager runtimes cni cli/test_completion.py plugins/nvidia/test_serving.py)
 
 clean:
 	rm -rf $(VENV) $(LOWEST) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

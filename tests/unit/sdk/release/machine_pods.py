@@ -141,7 +141,7 @@ class Truth:
         self.beyond_proof.difference_update(assignment.device_ids)
 
     def _check_free(self, assignment: Assignment, when: str) -> None:
-        for device in set(assignment.device_ids) - self.beyond_proof:
+        for device in sorted(set(assignment.device_ids) - self.beyond_proof):
             if used := self.users(device):
                 self.wrong.append(f"{device} was in use by {used} {when}: {assignment}")
 

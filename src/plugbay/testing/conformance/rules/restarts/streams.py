@@ -223,7 +223,7 @@ def serves_several(seen: StreamsSeen) -> Iterator[str]:
         raise NotApplicable("a second stream gets no list (PB314)")
     if missing := seen.together.count(None):
         yield f"beside the kubelet's stream, {missing} of {len(seen.together)} had no list within {_LIST_S:g} s"
-    for ids in {each for each in seen.together if each is not None and each != seen.devices}:
+    for ids in dict.fromkeys(each for each in seen.together if each is not None and each != seen.devices):
         yield f"one of several streams lists {_shown(ids)}, not {_shown(seen.devices)}"
 
 
