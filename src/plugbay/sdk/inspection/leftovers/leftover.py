@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
