@@ -10,8 +10,11 @@ from typing import Final
 
 import pytest
 
+from plugbay.observe.evidence import CheckpointEvidence
 from plugbay.observe.joining.node import join
 from plugbay.observe.places import is_own_root
+from plugbay.observe.reading import node
+from plugbay.observe.reading.checkpoint_file import read_checkpoint
 from plugbay.observe.reading.cpu_state import read_cpu_state
 from plugbay.observe.reading.node import read_node
 from plugbay.observe.reading.pages import read_plugin_status
@@ -82,3 +85,26 @@ def test_pages_that_are_none_are_told(tmp_path: Path) -> None:
         page, problems = read_plugin_status(address, timeout_s=2)
         assert page is None
         assert problems[0].sentence.startswith(f"the plugin at {address} does not tell its status: ")
+
+
+async def test_the_checkpoint_is_read_once_more_only_if_it_was_written_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kubelet = SeenKubelet(tmp_path)
+    kubelet.write_checkpoint([entry("u1", "c", "g1")], ["g1"])
+    read: list[Path] = []
+
+    def counted(path: Path) -> CheckpointEvidence:
+        read.append(path)
+        found = read_checkpoint(path)
+        if written := later.pop("entries", None):
+            kubelet.write_checkpoint(written, ["g1"])
+        return found
+
+    monkeypatch.setattr(node, "read_checkpoint", counted)
+    later = {"entries": [entry("u2", "c", "g1")]}
+    changed = await node.read_node(kubelet.places(), now=SystemClock().now(), asking=AllowedCalls.NOTHING)
+    assert [each.uid for each in changed.checkpoint.entries or ()] == ["u2"]
+    assert len(read) == 2
+    await node.read_node(kubelet.places(), now=SystemClock().now(), asking=AllowedCalls.NOTHING)
+    assert len(read) == 3

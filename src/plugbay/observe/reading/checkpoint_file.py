@@ -23,7 +23,7 @@ def read_checkpoint(path: Path) -> CheckpointEvidence:
     """
     try:
         with path.open("rb") as file:
-            written = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime, UTC)
+            written = written_at(os.fstat(file.fileno()))
             content = file.read()
     except (FileNotFoundError, NotADirectoryError):
         return CheckpointEvidence(file=CheckpointFile(path=str(path)), entries=())
@@ -42,6 +42,11 @@ def read_checkpoint(path: Path) -> CheckpointEvidence:
         entries=tuple(map(_entry, checkpoint.data.pod_device_entries or ())),
         registered={name: tuple(ids or ()) for name, ids in (checkpoint.data.registered_devices or {}).items()},
     )
+
+
+def written_at(found: os.stat_result) -> datetime:
+    """The moment at which a checkpoint was written; a newer one has another."""
+    return datetime.fromtimestamp(found.st_mtime, UTC)
 
 
 def _parsed(content: bytes, path: str) -> tuple[Checkpoint | None, str]:

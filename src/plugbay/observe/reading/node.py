@@ -8,7 +8,7 @@ from datetime import datetime
 from plugbay.documents import Json
 from plugbay.observe.evidence import CheckpointEvidence, KnownPod, NodeEvidence
 from plugbay.observe.places import NodePlaces
-from plugbay.observe.reading.checkpoint_file import read_checkpoint
+from plugbay.observe.reading.checkpoint_file import read_checkpoint, written_at
 from plugbay.observe.reading.cpu_state import ExclusiveCpus, read_cpu_state
 from plugbay.observe.reading.pages import read_node_devices, read_plugin_status
 from plugbay.observe.reading.pod_names import read_pod_names
@@ -88,10 +88,10 @@ def _read_files(places: NodePlaces, timeout_s: float) -> _Files:
 def _read_again(places: NodePlaces, before: CheckpointEvidence) -> CheckpointEvidence:
     path = places.kubelet.checkpoint
     try:
-        is_same = before.file.written is not None and path.stat().st_mtime == before.file.written.timestamp()
+        written = written_at(path.stat())
     except OSError:
-        is_same = before.file.written is None
-    return before if is_same else read_checkpoint(path)
+        written = None
+    return before if written == before.file.written else read_checkpoint(path)
 
 
 def _checkpoint_problem(checkpoint: CheckpointEvidence) -> list[ReadingProblem]:
