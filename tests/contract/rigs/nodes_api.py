@@ -24,8 +24,8 @@ class NodesApi:
     Attributes:
         nodes: the labels of each node.
         refusal: the status of all answers from now on; None to answer.
-        requests: method-less targets, as they came.
-        watches: the connections of watches.
+        requests: their targets, as they came.
+        watches: the connections of watches; one that its client has ended is closing.
     """
 
     directory: Path
@@ -79,6 +79,8 @@ class NodesApi:
             watched = parse_qs(place.query)["fieldSelector"][0].removeprefix("metadata.name=")
             writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
             self.watches.append((watched, writer))
+            await reader.read()  # to its end
+            writer.close()
             return
         writer.write(f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
         writer.close()

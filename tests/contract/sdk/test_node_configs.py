@@ -210,11 +210,11 @@ async def test_a_file_may_begin_and_cease_to_want_labels(sockets: Path, file: Pa
             await until(lambda: api.watches)
             file.write_text(f"{plain}- {{target: beer}}\n".replace("[{target: tea}]", "\n- {target: tea}"))
             assert set(await registered(kubelet, 1)) == {"beer"}
+            await until(lambda: all(writer.is_closing() for _, writer in api.watches))
             asked = len(api.requests)
-            api.drop()
-            file.write_text(plain)
-            assert not before["tea"].ended.is_set()
-            await until(lambda: kubelet.unasked_registrations == 0)
+            file.write_text(plain.replace("tea", "milk"))
+            assert set(await registered(kubelet, 1)) == {"milk"}
+            await before["tea"].until_ended()
             assert len(api.requests) == asked
 
 

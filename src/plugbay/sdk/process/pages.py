@@ -52,7 +52,7 @@ class PluginPages:
         self._epoch = self._started - timedelta(seconds=asyncio.get_running_loop().time())
 
     def pages(self) -> Pages:
-        return Pages(self._metrics, {}, self._unready, self._status, self._measured, self._notes)
+        return Pages(self._metrics, {}, self._unready, self._status, self._measured, notes=self._notes)
 
     def _served(self) -> Sequence[PluginServer]:
         return () if self.roster is None else self.roster.servers
