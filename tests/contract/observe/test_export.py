@@ -87,8 +87,13 @@ async def exporting(kubelet: SeenKubelet, **options: Any) -> AsyncIterator[Expor
     socket = kubelet.base / "export.sock"
     views = followed(read, kubelet.places())
     await exporter.show(await anext(views))
+
+    async def follow() -> None:
+        async for view in views:
+            await exporter.show(view)
+
     async with serve_pages(exporter.pages(), UnixAddress(socket), max_age_s=0), asyncio.TaskGroup() as tasks:
-        following = tasks.create_task(exporter.follow(views))
+        following = tasks.create_task(follow())
         yield Exporting(socket, exporter)
         following.cancel()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -44,11 +44,6 @@ class NodeExporter:
         self._text = ""
         self._dropped: dict[str, int] = {}
         self._readings: Counter[str] = Counter()
-
-    async def follow(self, views: AsyncIterator[ObservedNode]) -> None:
-        """Show each view of ``views``, which has no end."""
-        async for view in views:
-            await self.show(view)
 
     async def show(self, view: ObservedNode) -> None:
         """Take a view in. The text is made apart from the event loop: 10,000 devices take a tenth of a second."""
