@@ -121,6 +121,12 @@ async def test_a_pod_shows_what_its_containers_were_given(places: NodePlaces) ->
         await page.get_by_text("VISIBLE=<script>alert(2)</script>").wait_for()
 
 
+async def test_the_doctor_examines_the_node(places: NodePlaces) -> None:
+    async with browsed(places, "desk") as page:
+        await page.get_by_role("button", name="Examine the node").click()
+        await page.locator(".finding.error").first.wait_for()
+
+
 async def test_without_javascript_there_is_the_table(places: NodePlaces) -> None:
     async with browsed(places, "desk", java_script_enabled=False) as page:
         await page.get_by_role("rowheader", name=GPU).first.wait_for()

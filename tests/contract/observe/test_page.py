@@ -166,3 +166,11 @@ async def test_an_address_that_is_taken_is_said(places: NodePlaces) -> None:
         with pytest.raises(SocketInUse):
             async with page(places, address=TcpAddress("127.0.0.1", port)):
                 pass
+
+
+async def test_the_doctor_can_be_asked(places: NodePlaces) -> None:
+    async with page(places) as url:
+        diagnosis = json.loads((await get(url, "doctor.json"))[2])
+        assert diagnosis["root"] == str(places.kubelet.root)
+        assert not diagnosis["well"]  # no kubelet answers there
+        assert {"id", "severity", "what", "evidence", "cause", "remedy"} <= diagnosis["findings"][0].keys()

@@ -1,4 +1,4 @@
-"""A diagnosis as a page for users and as an object for programs. What other programs wrote is made harmless. Pure."""
+"""A diagnosis as a page for users. What other programs wrote is made harmless. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from itertools import groupby
 from typing import Final
 
 from plugbay.cli.printing.table import printable
-from plugbay.documents import Json
 from plugbay.observe.doctor.evidence.values import Examined, PodSight
 from plugbay.observe.doctor.finding import Check, Diagnosis, DoctorFinding, FindingSeverity
 
@@ -120,37 +119,3 @@ def explanation(check: Check) -> str:
     if check.needs:
         lines += [*textwrap.wrap(f"It reads {', '.join(each.value for each in check.needs)}.", _WIDEST), ""]
     return "\n".join([*lines, f"Page: {check.page}", ""])
-
-
-def document(diagnosis: Diagnosis, evidence: Examined, where: str) -> Json:
-    """The same for programs. Fields are added, and never change their meaning."""
-    return {
-        "root": where,
-        "well": diagnosis.is_well,
-        "complete": not diagnosis.incomplete,
-        "checks": diagnosis.checks,
-        "findings": [_finding(each) for each in diagnosis.findings],
-        "incomplete": [{"id": each.check.id, "reasons": list(each.why)} for each in diagnosis.incomplete],
-        "gaps": [{"source": gap.source.name, "what": gap.what, "why": gap.why} for gap in evidence.gaps],
-        "kubelet": {
-            "version": evidence.kubelet.version,
-            "isPlugbay": evidence.kubelet.is_ours,
-            "process": evidence.registration.by if evidence.registration else "",
-        },
-    }
-
-
-def _finding(finding: DoctorFinding) -> Json:
-    return {
-        "id": finding.check.id,
-        "severity": finding.check.severity.value,
-        "title": finding.check.title,
-        "what": finding.seen.what,
-        "evidence": list(finding.seen.evidence),
-        "pods": list(finding.seen.pods),
-        "resources": list(finding.seen.resources),
-        "cause": finding.check.cause,
-        "remedy": finding.remedy,
-        "page": finding.check.page,
-        "fixes": [{"change": fix.kind.value, "path": fix.path} for fix in finding.seen.fixes],
-    }

@@ -17,10 +17,11 @@ from plugbay.cli.arguments.options import add_kubelet_root, add_namespace, durat
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.arguments.roots import chosen_root
 from plugbay.cli.printing.output import show, show_error, show_note, show_page
-from plugbay.cli.see.diagnosis_page import document, explanation, harmless, page, pod_lines
+from plugbay.cli.see.diagnosis_page import explanation, harmless, page, pod_lines
 from plugbay.errors import PodNotFound, UsageError
 from plugbay.kubelet.paths import STOCK_ROOT
 from plugbay.observe.doctor.catalogue import CHECKS, about_pod, check_named, examine
+from plugbay.observe.doctor.document import diagnosis_document
 from plugbay.observe.doctor.evidence.host import Host
 from plugbay.observe.doctor.evidence.reading import read_evidence
 from plugbay.observe.doctor.evidence.values import Examined, PodSight
@@ -134,7 +135,7 @@ def _tell(args: argparse.Namespace, host: Host, evidence: Examined, diagnosis: D
         diagnosis = about_pod(diagnosis, {pod.uid, pod.title}, _resources(pod, evidence))
     where = str(host.kubelet_root)
     if args.output == "json":
-        show(json.dumps(document(diagnosis, evidence, where), indent=2) + "\n")
+        show(json.dumps(diagnosis_document(diagnosis, evidence, where), indent=2) + "\n")
     else:
         width = shutil.get_terminal_size().columns
         show_page("".join(f"{each}\n" for each in lines) + page(diagnosis, where, width=width, about=about))

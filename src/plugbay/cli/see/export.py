@@ -85,7 +85,7 @@ def export(args: argparse.Namespace) -> int:
                 live = LiveNode()
                 showing.append(live.show)
                 settings = PageSettings(address=page, names=tuple(args.ui_name))
-                url = await stack.enter_async_context(serve_page(live, places, settings))
+                url = await stack.enter_async_context(serve_page(live, places, settings, SystemClock()))
                 logger.info("the node's page for browsers is at %s", url)
 
             async def follow() -> None:

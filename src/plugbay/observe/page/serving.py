@@ -58,13 +58,13 @@ async def serve_node_page(places: NodePlaces, settings: PageSettings, clock: Clo
         return await asyncio.to_thread(join, await read_node(places, now=clock.now()))
 
     live = LiveNode()
-    async with serve_page(live, places, settings) as url:
+    async with serve_page(live, places, settings, clock) as url:
         async with background(live.follow(followed(read, places)), name="follow the node"):
             yield url
 
 
 @asynccontextmanager
-async def serve_page(live: LiveNode, places: NodePlaces, settings: PageSettings) -> AsyncIterator[str]:
+async def serve_page(live: LiveNode, places: NodePlaces, settings: PageSettings, clock: Clock) -> AsyncIterator[str]:
     """Serve the page of a node that is followed elsewhere, until the context ends; yields the address for a browser.
 
     Whoever can connect from another machine needs the token in that address, which is new at every start.
@@ -75,7 +75,7 @@ async def serve_page(live: LiveNode, places: NodePlaces, settings: PageSettings)
     """
     token = "" if is_loopback(settings.address.host) else secrets.token_urlsafe(_TOKEN_BYTES)
     guard = PageGuard(settings.names, token=token)
-    router = _Answers(live, places).router(f"/{token}" if token else "")
+    router = _Answers(live, places, clock).router(f"/{token}" if token else "")
     async with serve_http(router, settings.address, limits=PAGES, access=Access(check=guard.check)) as bound:
         yield f"http://{_shown(bound, settings.address)}/{f'{token}/' if token else ''}"
 
@@ -86,9 +86,11 @@ def _shown(bound: Address, asked: TcpAddress) -> str:
 
 
 class _Answers:
-    def __init__(self, live: LiveNode, places: NodePlaces) -> None:
+    def __init__(self, live: LiveNode, places: NodePlaces, clock: Clock) -> None:
         self._live = live
         self._places = places
+        self._clock = clock
+        self._examining = asyncio.Lock()
 
     def router(self, prefix: str) -> Router:
         router = Router()
@@ -97,6 +99,7 @@ class _Answers:
         router.add("GET", f"{prefix}/state.json", self._state)
         router.add("GET", f"{prefix}/events", self._events)
         router.add("GET", f"{prefix}/pods/{{uid}}", self._pod)
+        router.add("GET", f"{prefix}/doctor.json", self._doctor)
         for name, content_type in _ASSETS.items():
             router.add("GET", f"{prefix}/{name}", functools.partial(self._asset, name, content_type))
         return router
@@ -129,6 +132,18 @@ class _Answers:
         except (OSError, CorruptCheckpoint) as error:
             return json_response({"given": [], "problem": f"{checkpoint} cannot be read: {problem_of(error)}"})
         return json_response({"given": given, "problem": ""})
+
+    async def _doctor(self, request: Request) -> Response:
+        """Answer with the findings of `plugbay doctor`: one examination at a time, however many ask."""
+        from plugbay.observe.doctor.catalogue import examine  # looked for by few
+        from plugbay.observe.doctor.document import diagnosis_document
+        from plugbay.observe.doctor.evidence.host import Host
+        from plugbay.observe.doctor.evidence.reading import read_evidence
+
+        root = self._places.kubelet.root
+        async with self._examining:
+            evidence = await read_evidence(Host(self._clock.now().timestamp(), kubelet_root=root))
+            return json_response(diagnosis_document(await asyncio.to_thread(examine, evidence), evidence, str(root)))
 
 
 @functools.cache

@@ -391,6 +391,27 @@ function givenEntry(entry) {
 byId("detail").addEventListener("close", () => { shownDetail = null; });
 byId("detail").addEventListener("click", (event) => { if (event.target === byId("detail")) byId("detail").close(); });
 
+// --- the doctor ------------------------------------------------------------------------------------------------------
+
+byId("examine").addEventListener("click", async () => {
+  const place = byId("findings");
+  place.replaceChildren(make("p", { class: "empty" }, "Examining …"));
+  try {
+    const answer = await (await fetch("doctor.json")).json();
+    const missing = answer.incomplete.length;
+    const summary = `${answer.checks} checks, ${answer.findings.length} findings${missing ? `, and ${missing} checks could not see everything` : ""}.`;
+    place.replaceChildren(make("p", { class: "empty" }, answer.well ? `The node is well: ${answer.checks} checks.` : summary), ...answer.findings.map(findingEntry));
+  } catch (error) {
+    place.replaceChildren(make("p", {}, `The node's answer cannot be read: ${error.message}`));
+  }
+});
+
+function findingEntry(finding) {
+  return make("div", { class: `finding ${finding.severity}` },
+    make("b", {}, `${finding.severity} ${finding.id}: ${finding.what}`),
+    ...finding.evidence.map((line) => make("p", {}, make("code", {}, line))), make("p", {}, `Why: ${finding.cause}`), make("p", {}, `To do: ${finding.remedy}`));
+}
+
 // --- search and theme ------------------------------------------------------------------------------------------------
 
 let searching = 0;
