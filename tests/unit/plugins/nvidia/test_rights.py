@@ -36,3 +36,16 @@ def test_117_the_chart_gives_what_flags_need(flags: tuple[str, ...], rights: dic
     values = yaml.safe_load(values_of(deployment))
     of_plugin = values["plugins"]["nvidia-plugin"]
     assert of_plugin.get("securityContext", values["defaults"]["securityContext"]) == container["securityContext"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "overlap"),
+    [((), True), (("--device-list-strategy=cdi-annotations",), False), (("--mps-root=/run/nvidia/mps",), False)],
+    ids=["plain", "CDI", "MPS"],
+)
+def test_processes_that_write_for_the_node_are_replaced_one_after_the_other(
+    flags: tuple[str, ...], overlap: bool
+) -> None:
+    arguments = make_parser().parse_args(["manifest", "nvidia", "--image=r.example/plugbay:1", *flags])
+    daemon_set: Any = plain(manifest(deployment_of(arguments))[-1])
+    assert ("maxSurge" in daemon_set["spec"]["updateStrategy"]["rollingUpdate"]) is overlap

@@ -13,7 +13,16 @@ from plugbay.plugins.nvidia.config.choices import DeviceListStrategy, MigStrateg
 from plugbay.plugins.nvidia.config.configuration import Configuration
 from plugbay.plugins.nvidia.config.named import NamedConfigs
 from plugbay.plugins.nvidia.serving.settings import NodeSettings, possible_configurations
-from plugbay.sdk.author.needs import Capability, HostDirectory, Memory, Need, NodeReader, Privileged, Variable
+from plugbay.sdk.author.needs import (
+    Capability,
+    HostDirectory,
+    Memory,
+    Need,
+    NodeReader,
+    OneAtATime,
+    Privileged,
+    Variable,
+)
 from plugbay.sdk.cdi.directory import CDI_DIRECTORY
 
 _MEMORY: Final = Memory(72, "the plugin with its pages, and the process that asks the driver")
@@ -57,9 +66,11 @@ def _needs_of(configuration: Configuration, *, is_driver_root_given: bool) -> It
         yield Privileged("with --pass-device-specs the plugin opens the device nodes of all GPUs")
     if configuration.uses_cdi:
         yield HostDirectory(str(CDI_DIRECTORY), "the CDI specs of the GPUs", writable=True)
+        yield OneAtATime("the CDI specs of the GPUs are written by one process")
     root = configuration.roots.host
     if configuration.uses_cdi or is_driver_root_given or root != flags.DRIVER_ROOT.default:
         yield HostDirectory(root, "the driver's installation", container_path=configuration.roots.container)
     if mps := configuration.mps_root:
+        yield OneAtATime("the MPS daemons belong to one process")
         yield HostDirectory(mps, "the sockets of the MPS daemons", writable=True, container_path="/mps")
         yield HostDirectory(f"{mps}/shm", "the memory of the MPS daemons", writable=True, container_path="/dev/shm")
