@@ -9,7 +9,7 @@ from typing import Any, Final
 from plugbay.errors import NeedsRefused
 from plugbay.model.selectors import Operator, Requirement, Selector, parse_selector
 from plugbay.sdk.deploying import companions, rights
-from plugbay.sdk.deploying.daemonset import Fields, Parts, daemon_set, files_volume
+from plugbay.sdk.deploying.daemonset import NAME_LABEL, Fields, Parts, daemon_set, files_volume
 from plugbay.sdk.deploying.dashboard import FILE, LABEL, dashboard
 from plugbay.sdk.deploying.deployment import Deployment, Extra
 from plugbay.sdk.deploying.noted_yaml import Noted
@@ -48,7 +48,8 @@ def manifest(deployment: Deployment) -> list[Fields]:
     if Extra.POD_MONITOR in extras:
         objects.append(companions.pod_monitor(name, namespace, dict(sorted(deployment.monitor_labels.items()))))
     if Extra.DASHBOARD in extras:
-        objects.append(companions.config_map(f"{name}-dashboard", namespace, {FILE: dashboard()}, {LABEL: "1"}))
+        of_dashboard = {NAME_LABEL: name, LABEL: "1"}  # its own name may be too long for a label
+        objects.append(companions.config_map(f"{name}-dashboard", namespace, {FILE: dashboard()}, of_dashboard))
     return objects
 
 

@@ -47,6 +47,12 @@ def test_extras_are_there_when_asked_for() -> None:
     assert [each["port"] for each in monitor["podMetricsEndpoints"]] == [port["name"]]
 
 
+def test_labels_of_all_objects_are_short_enough_for_the_longest_name() -> None:
+    made = objects(deployment(name="n" * 63, extras=frozenset(Extra)))
+    labels = [value for each in made for value in each["metadata"]["labels"].values()]
+    assert labels == ["privileged", *["n" * 63] * 4, "1"]
+
+
 def test_right_to_read_nodes_is_there_when_needed() -> None:
     made = deployment(NodeReader("labels choose its config"), extras=frozenset({Extra.NETWORK_POLICY}))
     found = {each["kind"]: each for each in objects(made)}
