@@ -15,6 +15,7 @@ import yaml
 from plugbay.errors import ClusterUnusable, UsageError
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.ops.clock import SystemClock
+from plugbay.ops.tasks import background
 from plugbay.plugins.directory.plugin import DirectoryPlugin
 from plugbay.sdk.deploying.deployment import Deployment
 from plugbay.sdk.deploying.noted_yaml import noted_yaml
@@ -243,6 +244,21 @@ async def test_whatever_is_answered_is_told_in_a_sentence(sockets: Path, answer:
         api = NodesApi(sockets, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
         with pytest.raises(ClusterUnusable, match=re.escape(problem)):
             await OwnNodeLabels(api.node("n1"), "p").read()
+
+
+@pytest.mark.parametrize("event", [b'{"type": "MODIFIED"}\n', b'{"type": "ADDED", "object": []}\n', b"[]\n", b"{}\n"])
+async def test_whatever_a_watch_says_is_told_in_a_sentence(sockets: Path, event: bytes) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n" + (event if b"watch=true" in request else b'{"metadata": {}}'))
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        api = NodesApi(sockets, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        labels = OwnNodeLabels(api.node("n1"), "p")
+        async with background(labels.follow(lambda: None), name="follow"):
+            await until(lambda: labels.problem)
+        assert labels.problem.startswith("the labels of node n1 cannot be read")
 
 
 async def test_a_process_outside_of_a_cluster_is_told(file: Path) -> None:

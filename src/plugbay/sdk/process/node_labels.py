@@ -115,7 +115,7 @@ class OwnNodeLabels:
                 event = _read_json(line)
                 match event.get("type") if isinstance(event, dict) else None:
                     case "ADDED" | "MODIFIED":
-                        yield self._labels_in(event["object"])[0]
+                        yield self._labels_in(event.get("object"))[0]
                     case "BOOKMARK":
                         continue
                     case "DELETED":
