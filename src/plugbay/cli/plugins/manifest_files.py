@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,12 +9,11 @@ from typing import Final
 
 from plugbay.errors import UsageError
 from plugbay.sdk.author.needs import Need
-from plugbay.sdk.deploying.deployment import FILES
+from plugbay.sdk.deploying.deployment import FILES, is_file_name
 from plugbay.sdk.process.config_file import read_text
 from plugbay.sdk.process.node_configs import parse_configs
 
 CONFIG_NAME: Final = "plugins.yaml"
-_KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 _PYTHON: Final = ".py"
 _OWN_LINKS: Final = ".."
 """The beginning of names that a ConfigMap's volume has for itself."""
@@ -97,8 +95,8 @@ class FilesOfPod:
         return {name: read_text(path) for name, path in self._paths.items()}
 
     def _add(self, path: Path) -> None:
-        if not _KEY.fullmatch(path.name):
-            raise UsageError(f"{path}: a file in a ConfigMap has a name of letters, digits, -, _ and . only")
+        if not is_file_name(path.name):
+            raise UsageError(f"{path}: a file in a ConfigMap has a name of letters, digits, -, _ and ., no .. first")
         if self._paths.setdefault(path.name, path) != path:
             raise UsageError(f"{path} and {self._paths[path.name]} have the same name in the ConfigMap")
 

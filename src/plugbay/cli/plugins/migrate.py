@@ -21,7 +21,7 @@ from plugbay.documents.texts import Document, read_documents
 from plugbay.errors import OperatorError, PathUnusable, UsageError
 from plugbay.plugins.nvidia.migrating import manifests as nvidia
 from plugbay.sdk.author.needs import Need, Variable
-from plugbay.sdk.deploying.deployment import FILES, Deployment, default_name
+from plugbay.sdk.deploying.deployment import FILES, Deployment, default_name, is_file_name
 from plugbay.sdk.deploying.migrating import squat
 from plugbay.sdk.deploying.migrating.settings import ForeignSettings, Migration
 from plugbay.sdk.deploying.needs import needs_now
@@ -154,7 +154,7 @@ def _members(migration: Migration, directory: Path) -> Sequence[Member]:
 def _laid_out(files: Mapping[str, str]) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as name:
         for file, text in files.items():
-            if Path(file).name != file:
+            if not is_file_name(file):
                 raise UsageError(f"{file!r} is not the name of a file in a ConfigMap")
             (Path(name) / file).write_text(text, encoding="utf-8")
         yield Path(name)

@@ -25,6 +25,7 @@ NAMESPACE: Final = "kube-system"
 CRITICAL: Final = "system-node-critical"
 EVERYWHERE: Final[Sequence[Mapping[str, object]]] = ({"operator": "Exists"},)
 """Tolerations of everything."""
+_FILE_NAME: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 _IMAGE: Final = re.compile(
     r"(?P<repository>[a-zA-Z0-9][a-zA-Z0-9._-]*(?::[0-9]+(?=/))?(?:/[a-z0-9._-]+)*)"
     r"(?::(?P<tag>\w[\w.-]{0,127}))?(?:@(?P<digest>[a-z0-9+._-]+:[a-fA-F0-9]{32,}))?"
@@ -103,6 +104,11 @@ class Deployment:
                 raise NeedsRefused(f"{each.place} ({each.reason}) cannot be mounted: {FILES} holds the plugin's files")
         if (size := sum(len(text.encode()) for text in self.files.values())) > MAX_CONFIG_MAP:
             raise UsageError(f"the files have {size} bytes, and a ConfigMap holds at most {MAX_CONFIG_MAP}")
+
+
+def is_file_name(name: str) -> bool:
+    """Whether a ConfigMap can hold a file of this name; its volume has those that begin with ``..`` for itself."""
+    return _FILE_NAME.fullmatch(name) is not None and name != "." and not name.startswith("..")
 
 
 def image_name(text: str) -> ImageName:

@@ -142,7 +142,7 @@ GOPHERS = ("directory", "--resource=x.example/gopher", "--path=/etc/gophers", "-
             "/plugin/c (a.b/c watches /plugin/c) cannot be mounted",
         ),
         ({"d/same.py": CARDS, "e/same.py": CARDS}, ("d/same.py", "e/same.py"), "have the same name in the ConfigMap"),
-        ({"a b.py": CARDS}, ("a b.py",), "has a name of letters, digits, -, _ and . only"),
+        ({"a b.py": CARDS}, ("a b.py",), "has a name of letters, digits, -, _ and ., no .. first"),
         (
             {"pack.py": f"import manifest_package\n{CARDS}", "manifest_package/__init__.py": ""},
             ("pack.py",),

@@ -126,6 +126,14 @@ def test_flags_alone_are_enough(capsys: pytest.CaptureFixture[str]) -> None:
     assert not err
 
 
+def test_a_list_that_is_given_twice_is_longer_and_a_word_that_is_given_twice_another_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lists = ("--device-list-strategy=envvar", "--device-list-strategy", "cdi-cri")
+    _, objects, _ = migrated(capsys, "--from", "nvidia", "--", *lists, "--mig-strategy=none", "--mig-strategy=mixed")
+    assert command(objects) == ["nvidia", "--device-list-strategy=envvar,cdi-cri", "--mig-strategy=mixed"]
+
+
 def test_objects_in_a_list_of_kubectl_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     objects = list(yaml.safe_load_all((GOLDEN / "nvidia-daemonset.yaml").read_text()))
     objects[-1]["metadata"] |= {"uid": "u", "generation": 3}
@@ -154,6 +162,8 @@ def test_values_for_our_chart(capsys: pytest.CaptureFixture[str]) -> None:
         ("migStrategy: [\n", (), "not valid YAML"),
         ("version: v1\nflags: {migStrategy: 3}\n", (), "config.yaml"),
         ("migStrategy: none\n", ("--name=A_B",), "--name A_B: a name has 1 to 63"),
+        ("config: {map: {..: x}}\nmigStrategy: none\n", (), "'..' is not the name of a file in a ConfigMap"),
+        ("config: {map: {a b: x}}\nmigStrategy: none\n", (), "'a b' is not the name of a file in a ConfigMap"),
     ],
 )
 def test_bad_input_is_one_sentence_and_nothing_to_apply(

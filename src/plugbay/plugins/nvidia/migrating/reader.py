@@ -90,7 +90,7 @@ class NvidiaReading:
         self, words: Sequence[tuple[str, FieldPath]], settings: ForeignSettings | None, *, program: str = "the plugin"
     ) -> None:
         """Read the flags of a command line; with ``settings``, those are at the paths in its file."""
-        following = iter(words)
+        following, lists = iter(words), set[ConfigFlag]()
         for word, path in following:
             name, has_value, value = word.lstrip("-").partition("=")
             flag, places = _BY_NAME.get(name), [path]
@@ -102,7 +102,11 @@ class NvidiaReading:
             if flag is None or not word.startswith("-"):
                 kind, text = NoteKind.LEFT, f"{program} has no such flag"
             else:
+                if flag in lists:  # one that is given again adds to its list
+                    value = f"{self._words[flag.names[0]]},{value}"
                 kind, text = self.take(flag, value)
+                if flag.kind is FlagKind.TEXTS:
+                    lists.add(flag)
             for each in places if settings is not None else ():
                 assert settings is not None
                 settings.note(kind, each, text)
