@@ -165,8 +165,8 @@ def _early(descriptor: int, path: str | os.PathLike[str]) -> bytes:
 class FileLock:
     """A lock held by this process while the context is open; the kernel ends it when the process dies.
 
-    The file is made when it is missing and never removed: removing it would let two processes lock two files of the
-    same name. It contains the holder's pid, for operators and for `LockHeld`.
+    The file is made when it is missing. Only a holder may remove it; what waits for it, or is about to lock it, then
+    makes a new one. It contains the holder's pid, for operators and for `LockHeld`.
 
     Source: ``flock(2)``.
     """
@@ -194,6 +194,9 @@ class FileLock:
         except BaseException:
             os.close(descriptor)
             raise
+        if not os.fstat(descriptor).st_nlink:  # removed since it was opened: not the one that others lock
+            os.close(descriptor)
+            return self.__enter__()
         self._descriptor = descriptor
         return self
 

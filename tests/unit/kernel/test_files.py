@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import stat
 import subprocess
@@ -142,6 +143,22 @@ def test_a_lock_is_held_once_and_names_its_holder(tmp_path: Path) -> None:
     with FileLock(path):
         assert path.read_text() == f"{os.getpid()}\n"
     assert mode_of(path) == 0o600
+
+
+def test_a_lock_that_is_removed_while_it_is_taken_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, flock = tmp_path / "lock", fcntl.flock
+
+    def remove_first(descriptor: int, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", flock)
+        path.unlink()
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", remove_first)
+    with FileLock(path):
+        assert path.read_text() == f"{os.getpid()}\n"
+        with pytest.raises(LockHeld), FileLock(path):
+            pytest.fail("locked twice")
+    assert not [each for each in open_files() if each.startswith(str(path))]
 
 
 def test_a_refused_lock_leaves_no_descriptor(tmp_path: Path) -> None:

@@ -15,8 +15,7 @@ from plugbay.kernel.write_locks import lock
 
 LOCK_NAME: Final = ".plugbay.lock"
 """The lock lies in the directory itself, which may be all that two pods of a plugin share. No other user may open it:
-every user may read the directory, and could lock that. It is never removed: two processes would lock two files of one
-name."""
+every user may read the directory, and could lock that."""
 PATIENCE_S: Final = 3.0
 _AGAIN_S: Final = 0.02
 """The time between tries: a turn takes a few milliseconds, and a wait in the kernel could not be given up."""
@@ -41,10 +40,8 @@ class SpecTurns:
         Raises:
             OSError: there is no such directory, or another process has the turn for too long.
         """
-        path = self._directory / LOCK_NAME
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        descriptor = self._locked(time.monotonic() + self._patience_s)
         try:
-            self._wait(descriptor)
             yield
         finally:
             os.close(descriptor)
@@ -56,8 +53,21 @@ class SpecTurns:
     def begin_anew(self) -> None:
         self._given_up.clear()
 
-    def _wait(self, descriptor: int) -> None:
-        deadline = time.monotonic() + self._patience_s
+    def _locked(self, deadline: float) -> int:
+        """The lock, open and held; a file that was removed meanwhile is not the one that others lock."""
+        while True:
+            path = self._directory / LOCK_NAME
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                self._wait(descriptor, deadline)
+                if os.fstat(descriptor).st_nlink:
+                    return descriptor
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)
+
+    def _wait(self, descriptor: int, deadline: float) -> None:
         while not lock(descriptor):
             if self._given_up.wait(_AGAIN_S) or time.monotonic() > deadline:
                 raise TimeoutError(errno.ETIMEDOUT, f"another process keeps {LOCK_NAME} in that directory locked")

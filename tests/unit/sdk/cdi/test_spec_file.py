@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -108,6 +110,39 @@ def test_a_turn_is_waited_for_so_long_and_no_longer(tmp_path: Path) -> None:
             file.write(spec("g1"))
     assert file.write(spec("g1"))
     file.close()
+
+
+def test_a_turn_after_the_lock_was_removed_is_one_of_all_that_come_later(tmp_path: Path) -> None:
+    has_turn, may_end = threading.Event(), threading.Event()
+
+    def wait_for_a_turn() -> None:
+        with SpecTurns(tmp_path, patience_s=60).turn():
+            has_turn.set()
+            may_end.wait(60)
+
+    waiting = threading.Thread(target=wait_for_a_turn)
+    with SpecTurns(tmp_path).turn():
+        waiting.start()
+        deadline = time.monotonic() + 30
+        while times_open(tmp_path / LOCK_NAME) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        (tmp_path / LOCK_NAME).unlink()
+    try:
+        assert has_turn.wait(30)
+        with pytest.raises(TimeoutError), SpecTurns(tmp_path, patience_s=0).turn():
+            pytest.fail("two at once")
+    finally:
+        may_end.set()
+        waiting.join()
+
+
+def times_open(path: Path) -> int:
+    """How often this process has a file open."""
+    there, found = path.stat(), 0
+    for entry in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            found += os.path.samestat(os.fstat(int(entry)), there)
+    return found
 
 
 def test_two_that_ask_at_once_who_has_a_file_do_not_take_each_other_for_that(tmp_path: Path) -> None:
