@@ -14,7 +14,7 @@ from plugbay.values import dataclass
 _WIDTH: Final = 110
 _HERE: Final = "\0"
 _PASTING: Final = f"| nindent {_HERE} }}}}"
-_BLOCK: Final = re.compile(r"[^\n](?:[^\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff])*\n")
+_BLOCK: Final = re.compile(r"(?!\n)(?:[^\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff])*\n")
 """Texts that a literal block holds as they are: they end with one line end, and begin with no blank line."""
 
 

@@ -61,3 +61,8 @@ def test_comments_stand_above_what_they_are_about() -> None:
 @pytest.mark.parametrize("text", ["y", "0o7", "1:30", "2026-01-01", "~", "", "a b", "%x", "@x", "100m", "10%"])
 def test_other_readers_read_the_same(text: str) -> None:
     assert yaml.safe_load(noted_yaml([{text: [text]}])) == {text: [text]}
+
+
+@pytest.mark.parametrize("first", ["\r", "\f", "\x7f", "\x85", "\u2028", "\ufeff"])
+def test_lines_of_text_may_begin_with_what_no_block_can_hold(first: str) -> None:
+    assert yaml.safe_load(noted_yaml([{"a": f"{first}b\nc\n"}])) == {"a": f"{first}b\nc\n"}
