@@ -134,6 +134,16 @@ def test_a_list_that_is_given_twice_is_longer_and_a_word_that_is_given_twice_ano
     assert command(objects) == ["nvidia", "--device-list-strategy=envvar,cdi-cri", "--mig-strategy=mixed"]
 
 
+def test_values_that_any_chart_may_have_are_nvidias_if_an_option_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "values").write_text("runtimeClassName: nvidia\nnodeSelector: {gpu: a}\nwhat: 1\n")
+    _, objects, err = migrated(capsys, "--from", "nvidia", str(tmp_path / "values"))
+    pod = objects[-1]["spec"]["template"]["spec"]
+    assert (pod["runtimeClassName"], pod["nodeSelector"]) == ("nvidia", {"gpu": "a"})
+    assert [each.split(": ")[1] for each in err.splitlines()] == ["what"]
+
+
 def test_objects_in_a_list_of_kubectl_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     objects = list(yaml.safe_load_all((GOLDEN / "nvidia-daemonset.yaml").read_text()))
     objects[-1]["metadata"] |= {"uid": "u", "generation": 3}
@@ -161,6 +171,12 @@ def test_values_for_our_chart(capsys: pytest.CaptureFixture[str]) -> None:
         ("migStrategy: none\n---\nmigStrategy: none\n", (), "f.yaml:3: a second plugin; migrate each by itself"),
         ("migStrategy: [\n", (), "not valid YAML"),
         ("version: v1\nflags: {migStrategy: 3}\n", (), "config.yaml"),
+        (
+            "kind: Pod\napiVersion: v1\n",
+            ("--from=nvidia",),
+            "nothing in the files is for NVIDIA's plugin, so nothing is",
+        ),
+        ("[]\n", ("--from=nvidia",), "nothing in the files is for NVIDIA's plugin, so nothing is printed"),
         ("migStrategy: none\n", ("--name=A_B",), "--name A_B: a name has 1 to 63"),
         ("config: {map: {..: x}}\nmigStrategy: none\n", (), "'..' is not the name of a file in a ConfigMap"),
         ("config: {map: {a b: x}}\nmigStrategy: none\n", (), "'a b' is not the name of a file in a ConfigMap"),

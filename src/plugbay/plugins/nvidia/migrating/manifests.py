@@ -68,11 +68,17 @@ def migrate_nvidia(documents: Sequence[ForeignSettings], words: Sequence[str]) -
         words: flags, as on a command line.
 
     Raises:
-        UsageError: there are several plugins, or a file that is named is missing.
+        UsageError: there are several plugins or none, or a file that is named is missing.
     """
     reading = NvidiaReading()
     plugins = [each for each in documents if _runs(each, _PLUGIN)]
     values = [each for each in documents if not workloads.kind_of(each) and are_values(each)]
+    if not (
+        words or plugins or values or any(map(_is_configuration, documents))
+    ):  # few values show by themselves whose they are
+        values = [each for each in documents if each.keys() and not each.at("kind")]
+        if not values:
+            raise UsageError("nothing in the files is for NVIDIA's plugin, so nothing is printed")
     if len(twice := [*plugins, *values]) > 1:
         raise UsageError(f"{twice[1].place(())}: a second plugin; migrate each by itself")
     reading.read_flags([(word, ()) for word in words], None)
