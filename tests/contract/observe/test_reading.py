@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,6 +69,17 @@ def test_sockets_are_told_apart(tmp_path: Path) -> None:
     assert [(each.name, each.pid) for each in sockets] == [("alive.sock", os.getpid()), ("stale.sock", None)]
     assert sockets[0].command
     assert not problems
+
+
+def test_files_that_go_meanwhile_do_not_hide_sockets(tmp_path: Path) -> None:
+    """As those that a kubelet makes and renames when it writes its checkpoint."""
+    files = [tmp_path / str(number) for number in range(2000)]
+    for file in files:
+        file.touch()
+    with listening(tmp_path / "alive.sock"), subprocess.Popen(["rm", *map(str, files)]) as removing:
+        while removing.poll() is None:
+            sockets, problems = read_sockets(tmp_path, proc=Path("/proc"))
+            assert ([each.name for each in sockets], problems) == (["alive.sock"], ())
 
 
 @pytest.mark.parametrize(

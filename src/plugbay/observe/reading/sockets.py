@@ -25,7 +25,7 @@ def read_sockets(directory: Path, *, proc: Path) -> tuple[tuple[SocketView, ...]
     """The sockets by name."""
     try:
         with os.scandir(directory) as entries:
-            found = [entry.name for entry in entries if stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)]
+            found = [entry.name for entry in entries if _is_socket(entry)]
     except FileNotFoundError:
         return (), (ReadingProblem(Witness.SOCKETS, f"{directory} does not exist: no kubelet has its directory here"),)
     except OSError as error:
@@ -33,6 +33,13 @@ def read_sockets(directory: Path, *, proc: Path) -> tuple[tuple[SocketView, ...]
         return (), (ReadingProblem(Witness.SOCKETS, sentence),)
     views: Sequence[SocketView] = [_looked_at(directory, name, proc) for name in sorted(found)]
     return tuple(views), ()
+
+
+def _is_socket(entry: os.DirEntry[str]) -> bool:
+    try:
+        return stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
+    except FileNotFoundError:  # a kubelet that writes its checkpoint makes a file there and renames it
+        return False
 
 
 def _looked_at(directory: Path, name: str, proc: Path) -> SocketView:
