@@ -95,13 +95,20 @@ def _old_checkpoint(node: NodeOnDisk) -> None:
 
 
 def _foreign(node: NodeOnDisk) -> None:
-    node.entries = [entry(OTHER, "g0")]
+    node.entries = [entry(OTHER, "of-another-machine")]
     node.held = {}
     node.write_checkpoint()
 
 
 def _stale(node: NodeOnDisk) -> None:
     node.entries.append(entry(OTHER, "g1"))
+    node.write_checkpoint()
+
+
+def _last_pod_gone(node: NodeOnDisk) -> None:
+    """A kubelet keeps the entries of the last pod with devices until the next one comes."""
+    node.entries = [entry(OTHER, "g0")]
+    node.held = {}
     node.write_checkpoint()
 
 
@@ -249,6 +256,7 @@ ON_DISK: Final[list[tuple[str, Fault]]] = [
     ("PBD202", _old_checkpoint),
     ("PBD203", _foreign),
     ("PBD204", _stale),
+    ("PBD204", _last_pod_gone),
     ("PBD205", _two_owners),
     ("PBD206", lambda node: node.held.update({WEB: {"main": {GPU: ["g1"]}}})),
     ("PBD207", lambda node: node.checkpoint.chmod(0o644)),
@@ -432,7 +440,17 @@ def _set_elsewhere(node: NodeOnDisk) -> None:
     node.write("var/lib/kubelet/cpu_manager_state", '{"policyName":"static"}')
 
 
-@pytest.mark.parametrize("sound", [_replaced, _let_in, _of_other_nodes, _set_elsewhere], ids=lambda each: each.__name__)
+def _set_by_a_flag(node: NodeOnDisk) -> None:
+    """A flag overrides the file."""
+    (node.process / "cmdline").write_text("kubelet\0--cpu-manager-policy=static\0")
+    node.write("var/lib/kubelet/config.yaml", "cpuManagerPolicy: none\n")
+    node.write("var/lib/kubelet/cpu_manager_state", '{"policyName":"static"}')
+
+
+SOUND: Final = (_replaced, _let_in, _of_other_nodes, _set_elsewhere, _set_by_a_flag)
+
+
+@pytest.mark.parametrize("sound", SOUND, ids=lambda each: each.__name__)
 async def test_what_looks_like_a_fault_is_not_told(sound: Fault, sockets: Path) -> None:
     node = NodeOnDisk(sockets)
     sound(node)

@@ -60,7 +60,7 @@ def other_policy(evidence: Examined) -> Iterator[Seen]:
         return
     for file, setting, flag in _MANAGERS:
         kept = kubelet.managers.get(file, "")
-        wanted = str(kubelet.settings.get(setting) or option(kubelet.arguments, flag) or "none")
+        wanted = str(option(kubelet.arguments, flag) or kubelet.settings.get(setting) or "none")
         if kept and kept.lower() != wanted.lower():
             yield Seen(
                 f"The kubelet will not start again: {file} was written under another policy",

@@ -24,9 +24,8 @@ def old_format(evidence: Examined) -> Iterator[Seen]:
 
 
 def foreign(evidence: Examined) -> Iterator[Seen]:
-    """Entries, and no pod of them all is on this node."""
     entries = evidence.checkpoint.entries
-    if entries and not _present(evidence) and EvidenceSource.PODS not in {each.source for each in evidence.gaps}:
+    if _is_foreign(evidence):
         yield Seen(
             "The checkpoint speaks of pods that are not on this node",
             (
@@ -37,9 +36,9 @@ def foreign(evidence: Examined) -> Iterator[Seen]:
 
 
 def stale(evidence: Examined) -> Iterator[Seen]:
-    present = _present(evidence)
-    if not present:
+    if _is_unseen(evidence) or _is_foreign(evidence):
         return
+    present = _present(evidence)
     gone = [each for each in evidence.checkpoint.entries if each.pod_uid not in present]
     for each in gone:
         yield Seen(
@@ -50,6 +49,25 @@ def stale(evidence: Examined) -> Iterator[Seen]:
             ),
             resources=(each.resource,),
         )
+
+
+def _is_unseen(evidence: Examined) -> bool:
+    """Whether it is not known which pods are on this node."""
+    return not _present(evidence) and any(each.source is EvidenceSource.PODS for each in evidence.gaps)
+
+
+def _is_foreign(evidence: Examined) -> bool:
+    """Whether the entries are of no pod on this node and, where a kubelet runs, of none of its devices.
+
+    When the last pod with devices has ended, its entry is left, too: of devices that the node has.
+    """
+    entries = evidence.checkpoint.entries
+    if not entries or _present(evidence) or _is_unseen(evidence):
+        return False
+    if evidence.registration is None or evidence.registration.state is not SocketState.LISTENING:
+        return True
+    offered = evidence.pod_resources.allocatable or evidence.checkpoint.registered
+    return not any(device in offered.get(each.resource, ()) for each in entries for device in each.devices)
 
 
 def _present(evidence: Examined) -> set[str]:
@@ -171,8 +189,8 @@ CHECKS: Final = (
         "PBD203",
         FindingSeverity.WARNING,
         "A checkpoint of another node",
-        "None of the pods in the checkpoint is on this node: the disk is a copy of another machine's, or the pods "
-        "were removed by hand. Until it next gives out devices, the kubelet takes them for in use.",
+        "None of the pods in the checkpoint is on this node, and none of their devices is offered here: the disk is a "
+        "copy of another machine's. Until it next gives out devices, the kubelet takes them for in use.",
         "Stop the kubelet, move kubelet_internal_checkpoint away, and start it again; no pod of this node is in it.",
         (EvidenceSource.CHECKPOINT, EvidenceSource.PODS),
         foreign,
