@@ -141,6 +141,12 @@ async def test_fix_mends_what_harms_no_pod_and_a_dry_run_only_shows_it(node: Nod
     assert theirs.exists()
     assert not unfinished.exists()
     assert networks.is_dir()
+    node.dead_socket(ours)
+    os.utime(ours, (1, 1))
+    assert await doctor_again(node, "--fix", "--json") == 3
+    told, noted = capsys.readouterr()
+    assert "PBD103" in {each["id"] for each in json.loads(told)["findings"]}
+    assert "did remove the socket" in noted
 
 
 async def test_a_pod_gets_its_own_reasons_and_those_of_the_whole_node(node: NodeOnDisk, capsys: Shown) -> None:

@@ -115,7 +115,8 @@ def run(args: argparse.Namespace) -> int:
             if problem:
                 show_error(f"did not {harmless(str(fix))}: {problem}")
             else:
-                show(f"did {harmless(str(fix))}\n")
+                done = f"did {harmless(str(fix))}"
+                show_note(done) if args.output else show(f"{done}\n")  # JSON stands alone
         evidence, diagnosis = _look(args, host)
     return _tell(args, host, evidence, diagnosis)
 
