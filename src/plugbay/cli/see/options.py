@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Final
@@ -82,6 +83,7 @@ def chosen_reading(
 
     async def read() -> ObservedNode:
         now = datetime.now(UTC)
-        return join(await read_node(places, now=now, asking=asking, pod=pod, deadline_s=args.deadline))
+        evidence = await read_node(places, now=now, asking=asking, pod=pod, deadline_s=args.deadline)
+        return await asyncio.to_thread(join, evidence)  # 10,000 devices take a tenth of a second
 
     return read

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from plugbay.documents import Json
-from plugbay.observe.page.happenings import NodeHappening, happenings
+from plugbay.observe.page.happenings import NodeHappening
 from plugbay.observe.page.rows import Rows
 from plugbay.printers import v1
 
@@ -28,18 +28,14 @@ class History:
     def __init__(self) -> None:
         self._samples: dict[str, deque[Sample]] = {}
         self._events: deque[NodeHappening] = deque(maxlen=MOST_EVENTS)
-        self._rows: Rows | None = None
 
-    def take(self, rows: Rows, *, at: float) -> list[NodeHappening]:
-        """Take the state of the rows at a moment; returns what happened since the last one."""
-        found = happenings(self._rows, rows, at=at) if self._rows is not None else []
-        self._rows = rows
+    def take(self, rows: Rows, found: Iterable[NodeHappening], *, at: float) -> None:
+        """Take the state of the rows at a moment, and what has happened since the last one."""
         self._events.extend(found)
         for key, row in rows.items():
             if key.startswith("r "):
                 self._sample(v1.text(row, "name"), row, at)
         self._forget(rows, at)
-        return found
 
     def samples(self) -> dict[str, list[Sample]]:
         """By resource, oldest first."""

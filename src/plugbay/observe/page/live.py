@@ -7,6 +7,7 @@ from collections.abc import AsyncIterable, AsyncIterator
 from typing import Final
 
 from plugbay.documents import Json
+from plugbay.observe.page.happenings import happenings
 from plugbay.observe.page.history import History, events_json
 from plugbay.observe.page.rows import NODE, Rows, changes_between, rows_of
 from plugbay.observe.view import ObservedNode
@@ -39,6 +40,7 @@ class LiveNode:
 
     async def show(self, view: ObservedNode) -> None:
         """Take a view in; the states between two turns of a reader become one for it."""
+        is_first = self.view is None
         rows = await asyncio.to_thread(rows_of, view, self._rows)
         if view.is_partial and self.view is not None and not self.view.is_partial:
             rows = {**self._rows, NODE: rows[NODE]}
@@ -46,7 +48,10 @@ class LiveNode:
             self.view = view
         if rows == self._rows:
             return
-        self._told += len(self._history.take(rows, at=view.taken.timestamp()))
+        at = view.taken.timestamp()
+        found = [] if is_first else await asyncio.to_thread(happenings, self._rows, rows, at=at)
+        self._history.take(rows, found, at=at)
+        self._told += len(found)
         self._rows = rows
         self._changes.notify()
 

@@ -101,7 +101,8 @@ def test_the_last_hour_is_kept_and_bounded() -> None:
     history = History()
     states = [rows_of(node(device()), {}), rows_of(node(device(holders=(WEB,))), {})]
     for second in range(2 * int(KEPT_S)):
-        history.take(states[second % 2], at=float(second))
+        rows = states[second % 2]
+        history.take(rows, happenings(states[(second + 1) % 2], rows, at=float(second)), at=float(second))
     [samples] = history.samples().values()
     assert len(samples) <= MOST_SAMPLES + 2
     assert float(samples[0][0] or 0) <= KEPT_S <= float(samples[1][0] or 0)
@@ -113,7 +114,7 @@ def test_the_last_hour_is_kept_and_bounded() -> None:
 def test_what_stays_the_same_takes_one_sample() -> None:
     history = History()
     for second in range(100):
-        history.take(rows_of(node(device()), {}), at=float(second))
+        history.take(rows_of(node(device()), {}), [], at=float(second))
     assert history.samples() == {GPU: [[0.0, 0, 1, 1]]}
     assert not history.events()
 
