@@ -21,6 +21,7 @@ class NodePlaces:
     """The files, directories and sockets of a kubelet and its plugins. Nothing of it need exist.
 
     Attributes:
+        host: the node's ``/``, as it is seen here.
         kubelet: what lies below the kubelet's root: checkpoint, sockets.
         pods: the kubelet's directories of pods, named by UID.
         pod_logs: directories ``NAMESPACE_NAME_UID``, one for each pod with logs.
@@ -30,6 +31,7 @@ class NodePlaces:
         status_pages: where our plugins answer ``/status`` (``plugbay serve --metrics``).
     """
 
+    host: Path
     kubelet: KubeletPaths
     pods: Path
     pod_logs: Path
@@ -48,6 +50,7 @@ def places_of(root: Path, *, host: Path = HOST, is_own: bool, status_pages: tupl
         is_own: whether the kubelet is `plugbay node up`, whose logs lie below its root.
     """
     return NodePlaces(
+        host=host,
         kubelet=KubeletPaths(root),
         pods=root / "pods",
         pod_logs=root / _OWN_LOGS if is_own else host / _STOCK_LOGS,

@@ -278,7 +278,7 @@ class HttpConnection:
     async def _send_stream(self, response: StreamResponse) -> None:
         self._closing = True
         try:
-            await self._write(self._start(200, [("Content-Type", response.content_type)]))
+            await self._write(self._start(200, [*response.headers, ("Content-Type", response.content_type)]))
             if self._method == b"HEAD":
                 return
             await first(self._send_chunks(response.chunks), self._wait_until_gone())

@@ -102,6 +102,7 @@ class StreamResponse:
 
     chunks: AsyncIterator[bytes]
     content_type: str = "text/plain; charset=utf-8"
+    headers: _Headers = ()
 
 
 class UpgradedStream(Protocol):

@@ -35,8 +35,8 @@ LOOPBACK = TcpAddress("127.0.0.1", 0)
 
 @pytest.fixture
 def places(tmp_path: Path) -> NodePlaces:
-    places = places_of(tmp_path, host=tmp_path / "host", is_own=False)
-    places.kubelet.device_plugins.mkdir()
+    places = places_of(tmp_path / "var/lib/kubelet", host=tmp_path, is_own=False)
+    places.kubelet.device_plugins.mkdir(parents=True)
     write(places, "a", "b")
     return places
 
@@ -90,7 +90,9 @@ async def one_event(reader: asyncio.StreamReader) -> tuple[str, Any]:
 
 async def test_a_page_has_no_foreign_source_and_says_so(places: NodePlaces) -> None:
     async with page(places) as url:
-        for path in ("", "page.js", "page.css", "icon.svg", "table", "state.json"):
+        async with asked(url, "events") as reader:
+            assert "default-src 'none'" in (await reader.readuntil(b"\r\n\r\n")).decode()
+        for path in ("", "page.js", "page.css", "icon.svg", "table", "state.json", "doctor.json", "pods/uid-1"):
             status, head, body = await get(url, path)
             while status == 503:
                 status, head, body = await get(url, path)
@@ -171,6 +173,7 @@ async def test_an_address_that_is_taken_is_said(places: NodePlaces) -> None:
 async def test_the_doctor_can_be_asked(places: NodePlaces) -> None:
     async with page(places) as url:
         diagnosis = json.loads((await get(url, "doctor.json"))[2])
-        assert diagnosis["root"] == str(places.kubelet.root)
+        assert diagnosis["root"] == "/var/lib/kubelet"  # as the node names it
+        assert str(places.host) not in json.dumps(diagnosis)
         assert not diagnosis["well"]  # no kubelet answers there
         assert {"id", "severity", "what", "evidence", "cause", "remedy"} <= diagnosis["findings"][0].keys()

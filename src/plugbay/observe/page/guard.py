@@ -59,7 +59,9 @@ class PageGuard:
         host = _host(head.headers.get("host", ""))
         if host not in self._names and not _is_ip(host):
             raise HttpError(
-                421, "MisdirectedRequest", f"{host or 'no host'} is not a name of this page; --ui-name NAME allows it"
+                421,
+                "MisdirectedRequest",
+                f"{host or 'the empty name'} is not a name of this page; --ui-name NAME allows it",
             )
         if self._token and not hmac.compare_digest(_first_segment(head.target).encode(), self._token.encode()):
             raise HttpError(403, "Forbidden", "the address needs its token: use the one that was logged at the start")

@@ -7,7 +7,9 @@ import functools
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from importlib.resources import files
+from pathlib import Path
 from typing import Final
 
 from plugbay.errors import CorruptCheckpoint
@@ -123,15 +125,15 @@ class _Answers:
         return Response(body=body, content_type="application/json", headers=SECURITY_HEADERS)
 
     async def _events(self, request: Request) -> StreamResponse:
-        return StreamResponse(self._live.stream(), content_type="text/event-stream")
+        return StreamResponse(self._live.stream(), content_type="text/event-stream", headers=SECURITY_HEADERS)
 
     async def _pod(self, request: Request) -> Response:
         checkpoint = self._places.kubelet.checkpoint
         try:
             given = await asyncio.to_thread(read_given, checkpoint, request.params["uid"])
         except (OSError, CorruptCheckpoint) as error:
-            return json_response({"given": [], "problem": f"{checkpoint} cannot be read: {problem_of(error)}"})
-        return json_response({"given": given, "problem": ""})
+            return _json({"given": [], "problem": f"{checkpoint} cannot be read: {problem_of(error)}"})
+        return _json({"given": given, "problem": ""})
 
     async def _doctor(self, request: Request) -> Response:
         """Answer with the findings of `plugbay doctor`: one examination at a time, however many ask."""
@@ -140,10 +142,20 @@ class _Answers:
         from plugbay.observe.doctor.evidence.host import Host
         from plugbay.observe.doctor.evidence.reading import read_evidence
 
-        root = self._places.kubelet.root
+        root, mount = self._places.kubelet.root, self._places.host
+        host = Host(self._clock.now().timestamp(), kubelet_root=root)
+        if root.is_relative_to(mount):
+            host = replace(host, root=mount, kubelet_root=Path("/", root.relative_to(mount)))
+        elif (mount / root.relative_to("/")).is_dir():  # the kubelet's directory is mounted once more, at its own path
+            host = replace(host, root=mount)
         async with self._examining:
-            evidence = await read_evidence(Host(self._clock.now().timestamp(), kubelet_root=root))
-            return json_response(diagnosis_document(await asyncio.to_thread(examine, evidence), evidence, str(root)))
+            evidence = await read_evidence(host)
+            diagnosis = await asyncio.to_thread(examine, evidence)
+            return _json(diagnosis_document(diagnosis, evidence, str(host.kubelet_root)))
+
+
+def _json(value: object) -> Response:
+    return replace(json_response(value), headers=SECURITY_HEADERS)
 
 
 @functools.cache
