@@ -93,6 +93,7 @@ function dress(tile, row) {
 }
 
 function matches(row) {
+  if (!row) return false; // It has gone while tiles were searched.
   const words = [row.id, row.resource, row.reason, row.health, ...row.paths, ...row.holders.map(holderOf)];
   return words.some((word) => word.toLowerCase().includes(query));
 }
@@ -439,7 +440,7 @@ byId("theme").addEventListener("click", () => {
 let working = Promise.resolve();
 
 function take(change, isWhole) {
-  working = working.then(() => apply(change, isWhole));
+  working = working.then(() => apply(change, isWhole)).catch((error) => console.error(error)); // The next one may do.
 }
 
 async function apply(change, isWhole) {
