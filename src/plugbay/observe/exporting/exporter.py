@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 _PROC: Final = Path("/proc/self")
 _GAUGE: Final = MetricKind.GAUGE
+_STALE: Final = "metrics show the last known view, marked as stale, if there is one"
+_LESS: Final = "metrics lack what only this source tells"
 
 
 class NodeExporter:
@@ -101,9 +103,8 @@ class NodeExporter:
         before = {problem.sentence for problem in self.latest.problems} if self.latest else set()
         for problem in view.problems:
             if problem.sentence not in before:
-                logger.warning(
-                    "%s: metrics show the last known view, marked as stale, if there is one", problem.sentence
-                )
+                meaning = _STALE if view.is_partial else _LESS
+                logger.warning("%s: %s", problem.sentence, meaning)
         if before and not view.problems:
             logger.info("everything on the node can be read again")
 
