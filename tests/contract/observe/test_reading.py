@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import pytest
@@ -58,6 +59,21 @@ async def test_without_rights_every_source_says_so(tmp_path: Path) -> None:
     assert denied == {Witness.CHECKPOINT, Witness.POD_RESOURCES, Witness.PODS, Witness.SOCKETS, Witness.CPUS}
     view = join(found)
     assert (view.is_partial, view.resources) == (True, ())
+
+
+@pytest.mark.parametrize("stamp", [-(10**12), 10**12])
+async def test_time_stamps_beyond_the_calendar_are_read(stamp: int) -> None:
+    """As file systems such as tmpfs keep them; a container may set those of its files."""
+    with TemporaryDirectory(dir="/dev/shm") as directory:
+        kubelet = SeenKubelet(Path(directory))
+        kubelet.write_checkpoint([entry("u1", "c", "g1")], ["g1"])
+        (kubelet.root / "pods/u1").mkdir(parents=True)
+        with listening(kubelet.device_plugins / "gpu.sock"):
+            for path in (*kubelet.device_plugins.iterdir(), kubelet.root / "pods/u1"):
+                os.utime(path, (stamp, stamp))
+            view = join(await read_node(kubelet.places(), now=SystemClock().now()))
+    [device] = view.resources[0].devices
+    assert [holder.uid for holder in device.holders] == ["u1"]
 
 
 def test_sockets_are_told_apart(tmp_path: Path) -> None:

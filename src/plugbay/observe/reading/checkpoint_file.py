@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from plugbay.errors import CorruptCheckpoint, RpcFailed
@@ -12,6 +12,7 @@ from plugbay.kubelet.checkpoint import parse
 from plugbay.kubelet.checkpoint_data import Checkpoint, PodDevicesEntry, checksum
 from plugbay.kubelet.old_checkpoint import parse_old
 from plugbay.observe.evidence import CheckpointEntry, CheckpointEvidence
+from plugbay.observe.reading.moments import moment_of
 from plugbay.observe.view import CheckpointFile
 from plugbay.wire.convert import decode_edits
 
@@ -46,7 +47,7 @@ def read_checkpoint(path: Path) -> CheckpointEvidence:
 
 def written_at(found: os.stat_result) -> datetime:
     """The moment at which a checkpoint was written; a newer one has another."""
-    return datetime.fromtimestamp(found.st_mtime, UTC)
+    return moment_of(found.st_mtime)
 
 
 def _parsed(content: bytes, path: str) -> tuple[Checkpoint | None, str]:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from plugbay.observe.evidence import KnownPod
+from plugbay.observe.reading.moments import moment_of
 from plugbay.observe.view import ReadingProblem, Witness
 
 _STATIC: Final = re.compile("[0-9a-f]{32}")
@@ -56,7 +57,7 @@ def _entries(directory: Path, problems: list[ReadingProblem]) -> list[str]:
 
 def _made(directory: Path) -> datetime | None:
     found = min(_stamps(directory), default=None)
-    return None if found is None else datetime.fromtimestamp(found, UTC)
+    return None if found is None else moment_of(found)
 
 
 def _stamps(directory: Path) -> Iterator[float]:

@@ -11,10 +11,10 @@ import socket
 import stat
 import struct
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from plugbay.observe.reading.moments import moment_of
 from plugbay.observe.view import ReadingProblem, SocketView, Witness
 
 _PEER: Final = struct.Struct("3i")
@@ -45,7 +45,7 @@ def _is_socket(entry: os.DirEntry[str]) -> bool:
 def _looked_at(directory: Path, name: str, proc: Path) -> SocketView:
     path = directory / name
     try:
-        made = datetime.fromtimestamp(path.lstat().st_mtime, UTC)
+        made = moment_of(path.lstat().st_mtime)
     except OSError:
         made = None
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
