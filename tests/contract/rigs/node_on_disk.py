@@ -23,7 +23,11 @@ from plugbay.model.podresources import AllocatableResources, ContainerDevices, C
 from plugbay.observe.doctor.evidence.host import Host
 from plugbay.testing.fakes.plugin import fake_plugin
 from plugbay.wire.convert import edits_to_pb
+from plugbay.wire.cri import RUNTIME
+from plugbay.wire.generated import cri_v1_pb2 as cri
 from plugbay.wire.grpc.server import serve_grpc
+from plugbay.wire.grpc.services import Service
+from plugbay.wire.handlers import unary
 from plugbay.wire.podresources import pod_resources_handlers
 from plugbay.wire.sockets import MAX_SOCKET_PATH_BYTES
 
@@ -61,6 +65,7 @@ class NodeOnDisk:
     Attributes:
         entries, registered: the checkpoint.
         allocatable, held: what PodResources answers.
+        engine_version: the version that the engine tells; empty for an engine that does not answer.
         has_kubelet, has_pod_resources, has_plugin, has_engine: whether these sockets are served.
         silent: sockets at which a process listens that never answers.
         host: what `Host` takes besides the root.
@@ -74,6 +79,7 @@ class NodeOnDisk:
         self.registered = {GPU: ["g0", "g1"]}
         self.allocatable = {GPU: ["g0", "g1"]}
         self.held = {WEB: {"main": {GPU: ["g0"]}}}
+        self.engine_version = ""
         self.has_kubelet = self.has_pod_resources = self.has_plugin = self.has_engine = True
         self.silent: list[Path] = []
         self.host: dict[str, Any] = {"answer_s": PATIENCE_S}
@@ -168,7 +174,11 @@ class NodeOnDisk:
                 stack.enter_context(_listening(self.plugins / "kubelet.sock"))
             if self.has_engine:
                 (self.root / "run/containerd").mkdir(parents=True)
-                stack.enter_context(_listening(self.root / "run/containerd/containerd.sock"))
+                path = self.root / "run/containerd/containerd.sock"
+                if self.engine_version:
+                    await stack.enter_async_context(serve_grpc(path, [_engine(self.engine_version)]))
+                else:
+                    stack.enter_context(_listening(path))
             for path in self.silent:
                 stack.enter_context(_listening(path))
             if self.has_plugin:
@@ -177,6 +187,15 @@ class NodeOnDisk:
                 path = self.kubelet / "pod-resources/kubelet.sock"
                 await stack.enter_async_context(serve_grpc(path, pod_resources_handlers(_Answers(self))))
             yield Host(self.now_s, self.root, **self.host)
+
+
+def _engine(version: str) -> Service:
+    """An engine that tells its version, and nothing else."""
+
+    async def answer(_: cri.VersionRequest) -> cri.VersionResponse:
+        return cri.VersionResponse(runtime_name="containerd", runtime_version=version)
+
+    return Service(RUNTIME, {"Version": unary(cri.VersionRequest, answer)})
 
 
 def _listening(path: Path) -> socket.socket:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from plugbay.errors import PlugbayError, RpcCode, RpcFailed
 from plugbay.observe.doctor.evidence.host import Gaps, Host
+from plugbay.observe.doctor.evidence.machine_values import EngineSight
 from plugbay.observe.doctor.evidence.sockets import reachable
 from plugbay.observe.doctor.evidence.values import Answer, EvidenceSource, PodResourcesSight, SocketSight, SocketState
 
@@ -78,6 +79,25 @@ def _after(sight: SocketSight, error: Exception) -> SocketSight:
     if isinstance(error, TimeoutError) or (isinstance(error, RpcFailed) and error.code in _LATE):
         return replace(sight, answer=Answer.SILENT)
     return replace(sight, answer=Answer.ANSWERED, problem=str(error))
+
+
+async def ask_engine(engine: EngineSight | None, host: Host) -> EngineSight | None:
+    """The engine; where it is containerd's version that decides on CDI, as the version that it tells does."""
+    if engine is None or not engine.is_cdi_default or not engine.is_listening:
+        return engine
+    from plugbay.wire.cri import CriClient
+
+    with reachable(host.at(engine.socket)) as path:
+        client = CriClient(Path(path))
+        try:
+            async with asyncio.timeout(host.answer_s):
+                version = (await client.version()).version
+        except (TimeoutError, PlugbayError):
+            return engine
+        finally:
+            await client.close()
+    is_first = version.lstrip("v").startswith(("0.", "1."))
+    return engine if is_first else replace(engine, cdi=True)
 
 
 async def ask_pod_resources(

@@ -77,6 +77,7 @@ def _containerd(socket: str, is_listening: bool, config: str, document: Mapping[
         cri.update(_table(plugins, each))
     version = document.get("version", 1 if config else 3)
     cdi, why = cri.get("enable_cdi"), "enable_cdi is not set"
+    is_default = not isinstance(cdi, bool)
     if isinstance(cdi, bool):
         why = f"enable_cdi = {str(cdi).lower()}"
     else:
@@ -97,6 +98,7 @@ def _containerd(socket: str, is_listening: bool, config: str, document: Mapping[
         str(cni.get("conf_dir") or "/etc/cni/net.d"),
         programs,
         cri.get("device_ownership_from_security_context") is True,
+        cdi is False and is_default,
     )
 
 

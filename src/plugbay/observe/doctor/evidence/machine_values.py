@@ -58,6 +58,7 @@ class EngineSight:
         is_listening: False when no process listens there.
         config: the path of its configuration; empty if there is none.
         cdi: whether it injects CDI devices; None if its configuration does not tell.
+        is_cdi_default: ``cdi`` is what containerd 1.7 does where its configuration says nothing; 2.0 injects.
         spec_directories: where it looks for CDI specs.
         cni_directory: where it looks for networks.
     """
@@ -72,6 +73,7 @@ class EngineSight:
     cni_directory: str = "/etc/cni/net.d"
     plugin_directories: tuple[str, ...] = ("/opt/cni/bin",)
     owns_devices: bool = False
+    is_cdi_default: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from plugbay.observe.doctor.evidence.calls import ask_plugins, ask_pod_resources, ask_registrants
+from plugbay.observe.doctor.evidence.calls import ask_engine, ask_plugins, ask_pod_resources, ask_registrants
 from plugbay.observe.doctor.evidence.checkpoint import read_checkpoint
 from plugbay.observe.doctor.evidence.containers import read_engine, read_given, read_networks, read_specs
 from plugbay.observe.doctor.evidence.host import Gaps, Host, is_our_node
@@ -125,9 +125,10 @@ def _engine_and_networks(host: Host, gaps: Gaps) -> tuple[EngineSight | None, Cn
 async def _asked(evidence: Examined, host: Host, gaps: Gaps, *, may_list: bool) -> Examined:
     """The evidence with what plugins and PodResources answer, and the checkpoint as it is after that."""
     no_files: tuple[HostFile, ...] = ()
-    sockets, registrants, pod_resources = await asyncio.gather(
+    sockets, registrants, engine, pod_resources = await asyncio.gather(
         ask_plugins(evidence.sockets, host),
         ask_registrants(evidence.registry_sockets, host),
+        ask_engine(evidence.engine, host),
         _ask_kubelet(evidence, host, gaps, may_list=may_list),
     )
     after = await _checkpoint(host, gaps)
@@ -140,6 +141,7 @@ async def _asked(evidence: Examined, host: Host, gaps: Gaps, *, may_list: bool) 
         evidence,
         sockets=sockets,
         registry_sockets=registrants,
+        engine=engine,
         pod_resources=pod_resources,
         checkpoint=after,
         machine=with_given(evidence.machine, given),
