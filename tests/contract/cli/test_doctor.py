@@ -179,6 +179,8 @@ def test_explain_and_list_look_at_nothing(capsys: Shown) -> None:
 def test_a_dry_run_without_fix_makes_no_sense(capsys: Shown) -> None:
     assert run(["doctor", "--dry-run"]) == 2
     assert "--dry-run belongs to --fix" in capsys.readouterr().err
+    assert run(["doctor", "--fix", "--objects", "-"]) == 2
+    assert "give --objects a file" in capsys.readouterr().err
 
 
 # --- kubelets of ours -----------------------------------------------------------------------------------------------

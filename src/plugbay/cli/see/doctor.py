@@ -100,6 +100,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.dry_run and not args.fix:
         raise UsageError("--dry-run belongs to --fix: without it nothing is changed anyway")
+    if args.fix and not args.dry_run and "-" in args.objects:
+        raise UsageError("--fix looks at everything twice, and standard input can be read once: give --objects a file")
     if args.timeout <= 0:
         raise UsageError("--timeout: an answer takes some time; wants more than 0")
     host = replace(_host(args), answer_s=args.timeout)
