@@ -489,7 +489,11 @@ function connect() {
   const source = new EventSource("events");
   const live = byId("live");
   source.addEventListener("open", () => { live.textContent = "live"; live.classList.add("on"); });
-  source.addEventListener("error", () => { live.textContent = "connection lost, trying again"; live.classList.remove("on"); });
+  source.addEventListener("error", () => {
+    const isOver = source.readyState === EventSource.CLOSED; // Refused, as by a node that has started anew with another token.
+    live.textContent = isOver ? "refused: the node's log has its address" : "connection lost, trying again";
+    live.classList.remove("on");
+  });
   source.addEventListener("state", (event) => take(JSON.parse(event.data), true));
   source.addEventListener("change", (event) => take(JSON.parse(event.data), false));
 }
