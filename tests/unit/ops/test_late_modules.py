@@ -300,3 +300,30 @@ def test_messages_do_without_the_slow_way_to_make_them() -> None:
         assert module.GeneratedProtocolMessageType
         """
     )
+
+
+def test_pages_over_tcp_do_without_tls() -> None:
+    run(
+        """
+        import asyncio
+        from plugbay.ops.http import serve_http
+        from plugbay.ops.listening import TcpAddress
+        from plugbay.ops.routing import Response, Router
+
+        async def hello(request):
+            return Response(body=b"hello")
+
+        async def main():
+            router = Router()
+            router.add("GET", "/", hello)
+            async with serve_http(router, TcpAddress("127.0.0.1", 0)) as bound:
+                program = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read())"
+                asked = await asyncio.create_subprocess_exec(
+                    sys.executable, "-c", program, f"http://{bound}/", stdout=asyncio.subprocess.PIPE
+                )
+                assert (await asked.communicate())[0] == b"b'hello'\\n"
+
+        asyncio.run(main())
+        assert not is_filled()
+        """
+    )
