@@ -33,6 +33,7 @@ settings.register_profile(
 settings.load_profile("fixed")
 
 ENDING_S = 20
+_QUICK = Path(__file__).parent / "unit"
 
 
 def pytest_configure() -> None:
@@ -45,9 +46,28 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests that take long, which wait most of the time: at the end nothing would run beside them."""
-    items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
+@pytest.hookimpl(trylast=True)  # after those have gone that are not wanted
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let each process of pytest-xdist begin with tests that take long, and end with quick ones.
+
+    It gives every process an equal part, in this order, and one that has done its part takes from the end of others':
+    what takes long would else be done by one process alone, while nothing runs beside it. Modules stay together.
+    """
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    modules: dict[Path, list[pytest.Item]] = {}
+    quick = [item for item in items if _QUICK in item.path.parents]
+    for item in sorted(items, key=lambda item: item.get_closest_marker("timeout") is None):
+        if _QUICK not in item.path.parents:
+            modules.setdefault(item.path, []).append(item)
+    parts: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    for number, tests in enumerate(modules.values()):
+        parts[number % workers] += tests
+    most = -(-len(items) // workers)
+    for part in parts:
+        wanted = max(0, most - len(part))
+        part += quick[:wanted]
+        del quick[:wanted]
+    items[:] = [item for part in parts for item in part] + quick
 
 
 def pytest_collection_finish() -> None:
