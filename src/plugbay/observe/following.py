@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Final
 
 from plugbay.kernel.watch import watch_paths
@@ -20,7 +20,7 @@ nothing when it goes on."""
 
 async def followed(
     read: Callable[[], Awaitable[ObservedNode]], places: NodePlaces, *, refresh_s: float | None = None
-) -> AsyncIterator[ObservedNode]:
+) -> AsyncGenerator[ObservedNode, None]:
     """Views without end: one at once, then one after each change.
 
     A kubelet writes its checkpoint when it gives devices and when their health changes, and makes and removes

@@ -16,10 +16,15 @@ from plugbay.errors import SocketInUse
 from plugbay.kubelet.checkpoint import encode
 from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry
 from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
-from plugbay.observe.page.serving import PageSettings, serve_node_page
+from plugbay.observe.joining.node import join
+from plugbay.observe.page.live import LiveNode
+from plugbay.observe.page.serving import PageSettings, keep_following, serve_node_page
 from plugbay.observe.places import NodePlaces, places_of
+from plugbay.observe.reading.node import read_node
+from plugbay.observe.view import ObservedNode
 from plugbay.ops.clock import SystemClock
 from plugbay.ops.listening import TcpAddress
+from plugbay.ops.tasks import background
 from plugbay.wire.convert import edits_to_pb
 
 GPU = "example.com/gpu"
@@ -177,3 +182,20 @@ async def test_the_doctor_can_be_asked(places: NodePlaces) -> None:
         assert str(places.host) not in json.dumps(diagnosis)
         assert not diagnosis["well"]  # no kubelet answers there
         assert {"id", "severity", "what", "evidence", "cause", "remedy"} <= diagnosis["findings"][0].keys()
+
+
+async def test_a_fault_of_the_page_ends_nothing_but_is_logged(
+    places: NodePlaces, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("plugbay.observe.page.serving._AGAIN_S", 0.01)
+    faults, shown = [RuntimeError("boom")], asyncio.Event()
+
+    async def read() -> ObservedNode:
+        if faults:
+            raise faults.pop()
+        shown.set()
+        return join(await read_node(places, now=SystemClock().now()))
+
+    async with asyncio.timeout(20), background(keep_following(LiveNode(), read, places), name="page"):
+        await shown.wait()
+    assert "boom" in caplog.text

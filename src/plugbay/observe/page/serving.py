@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import secrets
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -31,11 +32,14 @@ from plugbay.ops.routing import HttpError, Request, Response, Router, StreamResp
 from plugbay.ops.tasks import background
 from plugbay.values import dataclass
 
+_log = logging.getLogger(__name__)
+
 _ASSETS: Final = {
     "page.css": "text/css; charset=utf-8",
     "page.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
+_AGAIN_S: Final = 5.0
 _HTML: Final = "text/html; charset=utf-8"
 _TOKEN_BYTES: Final = 16
 
@@ -61,8 +65,19 @@ async def serve_node_page(places: NodePlaces, settings: PageSettings, clock: Clo
 
     live = LiveNode()
     async with serve_page(live, places, settings, clock) as url:
-        async with background(live.follow(followed(read, places)), name="follow the node"):
+        async with background(keep_following(live, read, places), name="follow the node"):
             yield url
+
+
+async def keep_following(live: LiveNode, read: Callable[[], Awaitable[ObservedNode]], places: NodePlaces) -> None:
+    """Follow a node without end. A fault of the page is logged: it must not end the node whose page it is."""
+    while True:
+        try:
+            async with aclosing(followed(read, places)) as views:
+                await live.follow(views)
+        except Exception:  # supervising
+            _log.exception("the node's page met a fault and stays as it is for %g s; the node goes on", _AGAIN_S)
+            await asyncio.sleep(_AGAIN_S)
 
 
 @asynccontextmanager
