@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -41,6 +42,25 @@ def served() -> Iterator[Kubelet]:
         yield kubelet
 
 
+def until_printed(read: Callable[[], str]) -> None:
+    """Wait until the pod's log is what it prints: a container is ready before its program has printed anything."""
+    deadline = time.monotonic() + 20
+    while (log := read()) != "hello\n" and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert log == "hello\n"
+
+
+async def until_told(read: Callable[[], Awaitable[str]]) -> None:
+    """As `until_printed`."""
+    deadline = time.monotonic() + 20
+    while True:
+        log = await read()
+        if log == "hello\n" or time.monotonic() > deadline:
+            break
+        await asyncio.sleep(0.05)
+    assert log == "hello\n"
+
+
 def test_kubernetes_works_on_the_node(served: Kubelet) -> None:
     client = pytest.importorskip("kubernetes.client")
     watch = pytest.importorskip("kubernetes.watch")
@@ -69,7 +89,7 @@ def test_kubernetes_works_on_the_node(served: Kubelet) -> None:
             tty=False,
         )
         assert sorted(output.split()) == ["inside", "wrong"]
-        assert core.read_namespaced_pod_log("sleeper", "default") == "hello\n"
+        until_printed(lambda: core.read_namespaced_pod_log("sleeper", "default"))
         with pytest.raises(client.ApiException) as refused:
             core.create_namespaced_pod("default", SLEEPER)
         assert refused.value.status == 409
@@ -108,7 +128,7 @@ async def test_kubernetes_asyncio_works_on_the_node(served: Kubelet) -> None:
                 "sleeper", "default", command=["echo", "inside"], stdout=True, stderr=True, stdin=False, tty=False
             )
         assert output == "inside\n"
-        assert await core.read_namespaced_pod_log("sleeper", "default") == "hello\n"
+        await until_told(lambda: core.read_namespaced_pod_log("sleeper", "default"))
         seen = (await core.list_namespaced_pod("default")).metadata.resource_version
         await core.delete_namespaced_pod("sleeper", "default", grace_period_seconds=0)
         async with watch.Watch() as changes:
@@ -133,7 +153,7 @@ def test_lightkube_works_on_the_node(served: Kubelet) -> None:
     [pod] = client.list(Pod, labels={"seen": "yes"}, fields={"metadata.name": "sleeper"})
     assert pod.status
     assert pod.status.phase == "Running"
-    assert [line.strip() for line in client.log("sleeper")] == ["hello"]
+    until_printed(lambda: "".join(client.log("sleeper")))
     with pytest.raises(ApiError) as refused:
         client.create(sleeper)
     assert refused.value.status.reason == "AlreadyExists"
@@ -158,7 +178,11 @@ async def test_kr8s_works_on_the_node(served: Kubelet) -> None:
     await pod.patch({"metadata": {"labels": {"seen": "yes"}}})
     found = [each async for each in api.get("pods", label_selector="seen=yes")]
     assert [str(each) for each in found] == ["sleeper"]
-    assert [line async for line in pod.logs()] == ["hello"]
+
+    async def printed() -> str:
+        return "".join([f"{line}\n" async for line in pod.logs()])
+
+    await until_told(printed)
     done = await pod.exec(["echo", "inside"])
     assert done.stdout == b"inside\n"
     await pod.delete(grace_period=0)
