@@ -1,8 +1,8 @@
 # Everything a contributor or CI runs. A virtual environment is made on demand; PYTHON names the interpreter for it.
 
 PYTHON ?= python3
-# Two thirds of a test's time are waiting for processes that it started.
-JOBS ?= $(shell echo $$((3 * $$(nproc 2>/dev/null || echo 2))))
+# Half of a test's time is waiting for processes that it started.
+JOBS ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2))))
 NAME ?=
 VARIANT ?= plugins
 ARCH ?=
