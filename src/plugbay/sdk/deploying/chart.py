@@ -10,7 +10,7 @@ from typing import Final
 
 from plugbay.sdk.deploying import companions
 from plugbay.sdk.deploying.chart_values import DEFAULTS, schema
-from plugbay.sdk.deploying.daemonset import Fields, Parts, daemon_set, files_volume
+from plugbay.sdk.deploying.daemonset import NAME_LABEL, Fields, Parts, daemon_set, files_volume
 from plugbay.sdk.deploying.dashboard import FILE, LABEL, dashboard
 from plugbay.sdk.deploying.noted_yaml import FURTHER, ChartExpression, Noted, Pasted, Wrapped, noted_yaml
 from plugbay.sdk.deploying.objects import CODE, CODE_NOTE, NO_TOKEN
@@ -133,7 +133,8 @@ def _pod_monitor() -> Fields:
 def _dashboard() -> Fields:
     name = ChartExpression('printf "%s-dashboard" $.Release.Name | quote')
     data = {FILE: ChartExpression(f'.Files.Get "files/{FILE}" | toJson')}
-    return companions.config_map(name, _NAMESPACE, data, {LABEL: "1"})
+    labels = {NAME_LABEL: ChartExpression("$.Release.Name | quote"), LABEL: "1"}
+    return companions.config_map(name, _NAMESPACE, data, labels)
 
 
 _HELPERS: Final = """\
