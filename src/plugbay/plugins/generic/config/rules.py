@@ -208,7 +208,7 @@ class Gifts:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class CommandRule:
     """A command with its arguments, which are templates, and its deadline; ``every_s`` counts for health only."""
 
     words: tuple[str, ...]
@@ -230,11 +230,11 @@ class HealthRule:
 
     opens: bool = False
     needs_driver: bool = False
-    command: Command | None = None
+    command: CommandRule | None = None
     grace_s: float = 60.0
 
 
-class Preference(Enum):
+class PreferenceRule(Enum):
     """The thing that devices of one container have in common, if possible."""
 
     NONE = "none"
@@ -244,7 +244,7 @@ class Preference(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RuleGroup:
     """Rules whose units go into the resource of their entry.
 
     Attributes:
@@ -258,7 +258,7 @@ class Group:
     has_one_share_per_container: bool = False
     gifts: Gifts = Gifts()
     health: HealthRule = HealthRule()
-    release: Command | None = None
+    release: CommandRule | None = None
     numa_nodes: frozenset[int] | None = None
     spot: Spot = NOWHERE
 
@@ -275,8 +275,8 @@ class Entry:
 
     name: str
     domain: str
-    groups: tuple[Group, ...]
-    prefers: Preference = Preference.NUMA
+    groups: tuple[RuleGroup, ...]
+    prefers: PreferenceRule = PreferenceRule.NUMA
     is_shared: bool = False
     spot: Spot = NOWHERE
 

@@ -7,7 +7,7 @@ from dataclasses import field
 
 from plugbay.model.edits import DeviceNode, Mount
 from plugbay.model.ids import DeviceId, ResourceName
-from plugbay.plugins.generic.config.rules import Entry, Group
+from plugbay.plugins.generic.config.rules import Entry, RuleGroup
 from plugbay.plugins.generic.machine.values import SysPath
 from plugbay.values import dataclass
 
@@ -30,7 +30,7 @@ class Unit:
     id: DeviceId
     resource: ResourceName
     entry: Entry
-    group: Group
+    group: RuleGroup
     copy: int
     nodes: tuple[DeviceNode, ...] = ()
     mounts: tuple[Mount, ...] = ()
@@ -43,7 +43,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class RuleTrouble:
     """Something that a look found and that is not an error of the file: it is told once while it lasts.
 
     Attributes:
@@ -56,7 +56,7 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class SelectedUnits:
     """The outcome of a look.
 
     Attributes:
@@ -64,4 +64,4 @@ class Selection:
     """
 
     units: Mapping[ResourceName, tuple[Unit, ...]]
-    troubles: tuple[Trouble, ...] = ()
+    troubles: tuple[RuleTrouble, ...] = ()
