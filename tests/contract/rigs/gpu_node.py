@@ -85,7 +85,7 @@ async def gpu_node(
     """
     root = directory / "machine"
     lay_out_machine(root, machine, with_device_nodes=has_nodes)
-    async with fake_driver(machine, library=library) as driver:
+    async with fake_driver(machine, library=library, root=root) as driver:
         environ = environ_of(driver)
         words = ("--driver-root-ctr-path=/", OFTEN, *flags)
         arguments, environment = parse_flags(words, variables or {})

@@ -140,7 +140,7 @@ async def killed_parts(
 ) -> AsyncIterator[KilledParts]:
     """A node that is up, and a plugin that the test starts."""
     lay_out_machine(root, machine)
-    async with fake_driver(machine, library=library) as driver, AsyncExitStack() as up:
+    async with fake_driver(machine, library=library, root=root) as driver, AsyncExitStack() as up:
         parts = KilledParts(GpuPods(plugbay, driver, root), up, flags)
         await parts.start_node()
         yield parts

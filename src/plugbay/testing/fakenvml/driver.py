@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from plugbay.testing.fakenvml.compile import compile_library
+from plugbay.testing.fakenvml.files import lay_out_module
 from plugbay.testing.fakenvml.machines import FakeMachine, FakeMig
 from plugbay.values import dataclass
 
@@ -68,7 +69,7 @@ class FakeDriver:
             that should not follow the changes: they read it whenever they start the library.
     """
 
-    def __init__(self, machine: FakeMachine, directory: Path, library: Path) -> None:
+    def __init__(self, machine: FakeMachine, directory: Path, library: Path, root: Path | None = None) -> None:
         self.library = library
         self.description_path = directory / "machine.json"
         self._socket_path = directory / "control.sock"
@@ -78,6 +79,7 @@ class FakeDriver:
             "PLUGBAY_FAKE_NVML_CONTROL": str(self._socket_path),
         }
         self._machine = machine
+        self._root = root
         self._faults: list[FakeFault] = []
         self._clients: set[_Client] = set()
         self._number = 0
@@ -134,13 +136,17 @@ class FakeDriver:
     async def reload(self, driver_version: str | None = None) -> None:
         """Unload the driver and load it again, perhaps in another version: programs have to start the library anew."""
         version = driver_version or self._machine.driver_version
-        await self.replace(
-            replace(self._machine, driver_version=version, init_result=0, generation=self._machine.generation + 1)
-        )
+        await self._load_anew(replace(self._machine, driver_version=version, init_result=0))
 
     async def unload(self, init_result: int = 9) -> None:
         """Unload the driver: calls fail, and starting the library gives NVML's code ``init_result``."""
-        await self.replace(replace(self._machine, init_result=init_result, generation=self._machine.generation + 1))
+        await self._load_anew(replace(self._machine, init_result=init_result))
+
+    async def _load_anew(self, machine: FakeMachine) -> None:
+        machine = replace(machine, generation=machine.generation + 1)
+        if self._root is not None:
+            await asyncio.to_thread(lay_out_module, self._root, machine)
+        await self.replace(machine)
 
     async def misbehave(self, *faults: FakeFault) -> None:
         """Let calls be slow, hang, fail or kill their process, instead of the faults before; none mends them all."""
@@ -213,11 +219,15 @@ class FakeDriver:
 
 
 @asynccontextmanager
-async def fake_driver(machine: FakeMachine, *, library: Path | None = None) -> AsyncIterator[FakeDriver]:
+async def fake_driver(
+    machine: FakeMachine, *, library: Path | None = None, root: Path | None = None
+) -> AsyncIterator[FakeDriver]:
     """A driver that shows ``machine``; programs with its ``environ`` load it.
 
     Args:
         library: by `compile_library`; None compiles it, which takes a second.
+        root: below which `lay_out_machine` has written the machine's files, of which those of the kernel's module then
+            follow when the driver is loaded anew.
 
     Raises:
         CompilerUnusable: the library has to be compiled and cannot be.
@@ -226,6 +236,6 @@ async def fake_driver(machine: FakeMachine, *, library: Path | None = None) -> A
         directory = Path(name)
         if library is None:
             library = await asyncio.to_thread(compile_library, directory)
-        driver = FakeDriver(machine, directory, library)
+        driver = FakeDriver(machine, directory, library, root)
         async with driver.serving():
             yield driver

@@ -11,6 +11,7 @@ from typing import Final
 
 from plugbay.testing.fakenvml.machines import FakeGpu, FakeMachine
 
+_NOT_LOADED: Final = 9
 _MAJOR: Final = 195
 _UVM_MAJOR: Final = 235
 _CAPS_MAJOR: Final = 236
@@ -42,6 +43,7 @@ def lay_out_machine(root: Path, machine: FakeMachine, *, with_device_nodes: bool
             they are empty files.
     """
     lay_out_proc(root, machine)
+    lay_out_module(root, machine)
     lay_out_devices(root, machine, with_device_nodes=with_device_nodes)
     lay_out_pci(root, machine)
     _write(root, "sys/class/dmi/id/product_name", "Fake Station\n")
@@ -73,6 +75,19 @@ def lay_out_proc(root: Path, machine: FakeMachine) -> None:
         name = f"gpu{gpu.minor}/gi{gpu_instance}"
         _write(root, f"{place}/access", _capability(minors[f"{name}/access"]))
         _write(root, f"{place}/ci{compute_instance}/access", _capability(minors[f"{name}/ci{compute_instance}/access"]))
+
+
+def lay_out_module(root: Path, machine: FakeMachine) -> None:
+    """Write ``/sys/module/nvidia``: each load of the driver has a directory of its own, and a driver not loaded none.
+
+    It is a link, so that the inode of no load is used again, as in sysfs.
+    """
+    module = root / "sys/module/nvidia"
+    module.unlink(missing_ok=True)
+    if machine.init_result != _NOT_LOADED:
+        load = f"sys/module/.loads/nvidia-{machine.generation}"
+        _write(root, f"{load}/version", f"{machine.driver_version}\n")
+        _link(module, f".loads/nvidia-{machine.generation}")
 
 
 def lay_out_devices(root: Path, machine: FakeMachine, *, with_device_nodes: bool = False) -> None:

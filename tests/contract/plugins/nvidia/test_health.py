@@ -11,6 +11,7 @@ import pytest
 
 from plugbay.errors import RpcFailed
 from plugbay.model.ids import DeviceId
+from plugbay.ops.backoff import Delays
 from plugbay.testing.fakenvml import FakeFault, a100_nvswitch, h100_mig, lay_out_wsl, t4
 from tests.contract.rigs.gpu_node import GpuNode, gpu_node, unhealthy, until, watched
 from tests.contract.rigs.nvidia import DEADLINE_S
@@ -112,6 +113,31 @@ async def test_a_driver_that_is_loaded_anew_brings_its_gpus_back(sockets: Path, 
         await until(lambda: not unhealthy(plugin))
         await node.driver.xid(0, 79)
         await until(lambda: unhealthy(plugin))  # events come from the new driver too
+
+
+async def test_a_driver_loaded_anew_while_no_worker_ran_brings_its_gpus_back(sockets: Path, nvml_library: Path) -> None:
+    """The new worker finds a driver that takes it; only the kernel's module tells that it is another one."""
+    async with gpu_node(t4(), sockets, nvml_library, SOON, restarts=Delays(1.0, 1.0)) as node:
+        plugin = await watched(node)
+        await node.driver.xid(0, 79)
+        await until(lambda: set(unhealthy(plugin).values()) == {"Xid79"})
+        await killed_worker(node)
+        await until(lambda: node.driver.clients)
+        await asyncio.sleep(1)
+        assert set(unhealthy(plugin).values()) == {"Xid79"}, "the GPU was not reset"
+        await killed_worker(node)
+        await node.driver.reload()
+        assert not node.driver.clients
+        await until(lambda: not unhealthy(plugin))
+
+
+async def killed_worker(node: GpuNode) -> None:
+    """Kill the worker; the next one starts after a while."""
+    view = node.source.view
+    assert view is not None
+    assert view.nvml.pid is not None
+    os.kill(view.nvml.pid, signal.SIGKILL)
+    await until(lambda: view.nvml.pid is None and not node.driver.clients)
 
 
 async def test_a_hung_driver_is_told_and_does_no_harm(sockets: Path, nvml_library: Path) -> None:

@@ -90,6 +90,7 @@ class Nvml:
         self._moved = asyncio.Condition()
         self._trouble: DriverUnusable | None = None
         self._library = ""
+        self._load: int | None = None  # the driver's, as the last worker found it
         self._surveyed: tuple[object, Survey] | None = None  # the last answer, and its meaning
         self._turn = asyncio.Lock()
         self._is_wanted = asyncio.Event()  # set while a worker should run
@@ -268,12 +269,19 @@ class Nvml:
         if kind == "event":
             self._put(GpuEvent(*rest))
             return None
-        if kind == "reloaded":
-            self._note_unusable()
+        if kind == "started":
+            self._compare_loads(*rest)
             return None
         code, problem = rest
         self._lose_watch(f"the NVIDIA driver reports no events: {problem}")
         return None if code else crashed("waits for events in a call that does not return", None)
+
+    def _compare_loads(self, load: int | None, is_again: bool) -> None:
+        """Notice a driver that was loaded anew, be it while no worker was there to be told."""
+        if is_again or (load is not None and self._load not in (None, load)):
+            self._note_unusable()
+        if load is not None:
+            self._load = load
 
     def _put(self, event: DriverEvent) -> None:
         if self._is_read:

@@ -9,11 +9,13 @@ outcome of
 - ``("failed", code, problem)``: the driver answered with NVML's return code, or we failed, with code 0;
 - ``("unusable", code, problem)``: the library or the driver cannot be used at all;
 
-and between them come events, see `watch`.
+and between them come events, see `watch`, and ``("started", load, is_again)`` whenever the library was started: which
+load of the driver that is, see `load_of_driver`, and whether this process had started it before.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from types import ModuleType
@@ -44,6 +46,7 @@ class Driver:
         self._push = push
         self._questions: DriverQuestions | None = None
         self._is_started = False
+        self._was_started = False
         self._watch: Watch | None = None
 
     def answer(self, question: str, arguments: tuple[Any, ...]) -> tuple[object, ...]:
@@ -71,7 +74,6 @@ class Driver:
             pass
         try:
             self._start(pynvml)
-            self._push(("reloaded",))
             return "returned", self._ask(question, arguments)
         except pynvml.NVMLError as error:
             return "unusable", error.value, str(error)
@@ -86,6 +88,9 @@ class Driver:
 
         self._questions = DriverQuestions(self._sys_root)
         self._is_started = True
+        # Not before: while the library is started, the driver cannot be unloaded.
+        self._push(("started", load_of_driver(self._sys_root), self._was_started))
+        self._was_started = True
 
     def _ask(self, question: str, arguments: tuple[Any, ...]) -> object:
         if question == "watch":
@@ -105,6 +110,19 @@ class Driver:
             self._watch.stop()  # only now: an event of the moment between comes twice, and none is lost
         self._watch = fresh
         return fresh.unwatched
+
+
+def load_of_driver(sys_root: str) -> int | None:
+    """A number that is another one whenever the driver was loaded anew; None where the kernel shows no module of it.
+
+    It is the inode of the module's directory: sysfs counts them upwards and gives none twice, not even for the same
+    name. Its times do not tell, which are those of the first look at it, nor do inodes of ``/proc``, which are used
+    again.
+    """
+    try:
+        return os.stat(os.path.join(sys_root, "module/nvidia")).st_ino
+    except OSError:  # as in WSL
+        return None
 
 
 def _bindings() -> Any:

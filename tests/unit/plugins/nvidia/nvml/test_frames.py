@@ -15,7 +15,7 @@ from plugbay.plugins.nvidia.nvml.connection import decoded
         ("answer", 1, ("returned", {})),
         ("event", "GPU-1", 8, 79, None, None),
         ("unwatched", 0, "a problem"),
-        ("reloaded",),
+        ("started", 4711, False),
     ],
 )
 def test_frames_are_read(frame: tuple[object, ...]) -> None:
