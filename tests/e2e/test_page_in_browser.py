@@ -121,6 +121,49 @@ async def test_a_pod_shows_what_its_containers_were_given(places: NodePlaces) ->
         await page.get_by_text("VISIBLE=<script>alert(2)</script>").wait_for()
 
 
+async def test_an_open_dialog_follows_changes_and_keeps_the_focus(places: NodePlaces) -> None:
+    async with browsed(places, "desk") as page:
+        await page.get_by_role("button", name="gpu-1, ").click()
+        link = page.get_by_role("dialog").get_by_role("button", name="uid-1/main")
+        await link.focus()
+        await link.evaluate("link => { link.marked = true; }")
+        write(places, "gpu-0", "gpu-2")  # gpu-1 fails, and its pod keeps it
+        await page.get_by_role("dialog").get_by_text("Unhealthy").first.wait_for()
+        assert await link.evaluate("link => link.marked === true && document.activeElement === link")
+        write(places, "gpu-0", "gpu-2", held="gpu-2")
+        await page.get_by_role("dialog").get_by_text("This device is not there any more.").wait_for()
+        await page.get_by_role("dialog").get_by_text("gpu-1 vanished").wait_for()
+
+
+async def test_thousands_of_devices_can_be_reached_and_searched(places: NodePlaces) -> None:
+    many = [f"gpu-{number}" for number in range(10_000)]
+    write(places, *many, held="gpu-9999")
+    async with browsed(places, "desk") as page:
+        free = page.get_by_role("listbox", name=f"{GPU}, Without a NUMA node")
+        await free.focus()
+        option = free.get_by_role("option")
+        await playwright.expect(option).to_have_accessible_name(f"gpu-0, {GPU}, Healthy, free")
+        await page.keyboard.press("End")
+        await playwright.expect(option).to_have_accessible_name(f"gpu-9998, {GPU}, Healthy, free")
+        await playwright.expect(option).to_have_attribute("aria-posinset", "9999")
+        await playwright.expect(option).to_be_in_viewport()
+        assert await free.locator("canvas").evaluate_all("all => all.filter(each => each.width > 0).length") < 10
+        await page.keyboard.press("Enter")
+        await page.get_by_role("dialog").get_by_role("heading", name="gpu-9998").wait_for()
+        await page.keyboard.press("Escape")
+        await page.keyboard.press("/")
+        await page.keyboard.type("gpu-123")
+        await page.get_by_text("11 of 10000 found").wait_for()
+        await page.keyboard.press("Enter")
+        await playwright.expect(option).to_have_accessible_name(f"gpu-123, {GPU}, Healthy, free")
+        await page.evaluate("scrollTo(0, 0)")
+        box = await free.bounding_box()
+        await page.mouse.click(box["x"] + 30, box["y"] + 10)
+        await page.get_by_role("dialog").get_by_role("heading", name="gpu-1", exact=True).wait_for()
+        write(places, *many[1:], held="gpu-1")
+        await page.get_by_role("dialog").get_by_text("uid-1/main").first.wait_for()
+
+
 async def test_the_doctor_examines_the_node(places: NodePlaces) -> None:
     async with browsed(places, "desk") as page:
         await page.get_by_role("button", name="Examine the node").click()

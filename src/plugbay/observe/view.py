@@ -118,6 +118,20 @@ class DeviceView:
         return bool(self.holders)
 
 
+@dataclass(frozen=True, slots=True)
+class PluginMoment:
+    """A moment in the life of a plugin, such as a registration or the end of a stream.
+
+    Attributes:
+        text: a few words.
+        socket: the name of the socket that it is about; empty for the resource as a whole.
+    """
+
+    at: datetime
+    text: str
+    socket: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginView:
     """The plugin of a resource, as our node or the plugin itself tells.
@@ -125,12 +139,18 @@ class PluginView:
     Attributes:
         state: in the words of its witness, such as ``Live`` or ``streaming``.
         since: when it registered, or came to its state.
+        registrations: how often it has registered; None when nothing tells it.
+        open_streams: how many streams of its devices are open; None when nothing tells it.
+        life: registrations and streams that are known, oldest first.
     """
 
     state: str
     socket: str = ""
     since: datetime | None = None
     reason: str = ""
+    registrations: int | None = None
+    open_streams: int | None = None
+    life: tuple[PluginMoment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +171,10 @@ class ResourceView:
     @property
     def allocated(self) -> int:
         return sum(device.is_held for device in self.devices)
+
+    @property
+    def unhealthy(self) -> int:
+        return sum(device.health.word is HealthWord.UNHEALTHY for device in self.devices)
 
     @property
     def free(self) -> int | None:

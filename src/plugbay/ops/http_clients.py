@@ -93,7 +93,8 @@ class Clients:
 
     async def _make_room(self) -> None:
         while len(self._connections) >= self._limits.connections:
-            if not any(self._close_one(phase) for phase in _CLOSABLE):
+            closable = (*_CLOSABLE, ConnectionPhase.STREAMING) if self._limits.streams_yield else _CLOSABLE
+            if not any(self._close_one(phase) for phase in closable):
                 await asyncio.wait(list(self._connections), return_when=asyncio.FIRST_COMPLETED)
 
     def _close_one(self, phase: ConnectionPhase) -> bool:

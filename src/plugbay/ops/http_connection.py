@@ -11,7 +11,7 @@ import logging
 import socket
 from collections.abc import AsyncGenerator
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import unquote
 
 import h11
@@ -34,9 +34,6 @@ from plugbay.ops.routing import (
 )
 from plugbay.ops.tasks import first
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
 READ_BYTES: Final = 64 * 1024
 _WRITE_BYTES: Final = 64 * 1024
 """The most bytes of a response that are copied for a client that does not read."""
@@ -53,7 +50,9 @@ class ConnectionPhase(Enum):
     IDLE = "idle"
     RECEIVING = "receiving"
     ANSWERING = "answering"
-    """A handler is at work, or a stream goes on."""
+    """A handler is at work."""
+    STREAMING = "streaming"
+    """A response without an end in sight is sent as it is made."""
     SENDING = "sending"
     """The client takes a response that is complete."""
 
@@ -275,25 +274,37 @@ class HttpConnection:
 
     async def _send_stream(self, response: StreamResponse) -> None:
         self._closing = True
+        self.phase = ConnectionPhase.STREAMING
+        if response.write_s is not None:
+            self._give_up_after(response.write_s)
         try:
             await self._write(self._start(200, [*response.headers, ("Content-Type", response.content_type)]))
             if self._method == b"HEAD":
                 return
-            await first(self._send_chunks(response.chunks), self._wait_until_gone())
+            await first(self._send_chunks(response), self._wait_until_gone())
         finally:
             if isinstance(response.chunks, AsyncGenerator):
                 await response.chunks.aclose()
 
-    async def _send_chunks(self, chunks: AsyncIterator[bytes]) -> None:
-        # No deadline: someone reading a log may have stopped their terminal.
+    async def _send_chunks(self, response: StreamResponse) -> None:
         try:
-            async for chunk in chunks:
-                await self._write(self._protocol.send(h11.Data(data=chunk)))
+            async for chunk in response.chunks:
+                try:
+                    async with asyncio.timeout(response.write_s):
+                        await self._write(self._protocol.send(h11.Data(data=chunk)))
+                except TimeoutError:
+                    return  # it takes nothing any more
             await self._write(self._protocol.send(h11.EndOfMessage()))
         except _ClientGone:
             pass
         except Exception:  # the server's edge; without a last chunk the client sees that something is missing
             _log.exception("a stream broke off")
+
+    def _give_up_after(self, timeout_s: float) -> None:
+        """Have the kernel close the connection once what was sent has not been confirmed for so long."""
+        client: socket.socket = self._writer.get_extra_info("socket")
+        with contextlib.suppress(OSError):  # a unix socket has no such option, and no host that could be gone
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(timeout_s * 1000))
 
     async def _switch(self, response: UpgradeResponse) -> None:
         headers = [("Connection", "Upgrade"), ("Upgrade", response.protocol), *response.headers]

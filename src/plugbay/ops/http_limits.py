@@ -21,6 +21,7 @@ class Limits:
         connections: open at a time. For one more, the oldest idle one is closed.
         requests: on one connection, which is closed after them.
         interval_s: between two steps of all clients together; a step is a connection, a read or a request.
+        streams_yield: whether the oldest stream is closed for one more connection, if nothing else can be.
     """
 
     body_bytes: int = 4 * 1024 * 1024
@@ -31,6 +32,7 @@ class Limits:
     connections: int = 500
     requests: int = 10_000
     interval_s: float = 0
+    streams_yield: bool = False
 
 
 PAGES: Final = Limits(

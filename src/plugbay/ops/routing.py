@@ -98,11 +98,14 @@ class StreamResponse:
 
     Attributes:
         chunks: each is sent at once. Closed (``aclose``) when all is sent, when the client goes, when the server stops.
+        write_s: how long a client may leave what was sent to it; None for as long as it likes, as one that shows a log
+            in a terminal that was stopped.
     """
 
     chunks: AsyncIterator[bytes]
     content_type: str = "text/plain; charset=utf-8"
     headers: _Headers = ()
+    write_s: float | None = None
 
 
 class UpgradedStream(Protocol):

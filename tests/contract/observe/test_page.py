@@ -17,6 +17,7 @@ from plugbay.kubelet.checkpoint import encode
 from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry
 from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
 from plugbay.observe.joining.node import join
+from plugbay.observe.page import live
 from plugbay.observe.page.live import LiveNode
 from plugbay.observe.page.serving import PageSettings, keep_following, serve_node_page
 from plugbay.observe.places import NodePlaces, places_of
@@ -36,6 +37,7 @@ EDITS = ContainerEdits(
     cdi_devices=["example.com/gpu=0"],
 )
 LOOPBACK = TcpAddress("127.0.0.1", 0)
+ASSETS = Path(live.__file__).with_name("assets")
 
 
 @pytest.fixture
@@ -97,7 +99,9 @@ async def test_a_page_has_no_foreign_source_and_says_so(places: NodePlaces) -> N
     async with page(places) as url:
         async with asked(url, "events") as reader:
             assert "default-src 'none'" in (await reader.readuntil(b"\r\n\r\n")).decode()
-        for path in ("", "page.js", "page.css", "icon.svg", "table", "state.json", "doctor.json", "pods/uid-1"):
+        assets = sorted(path.name for path in ASSETS.iterdir() if path.name != "page.html")
+        assert {"page.js", "page.css", "icon.svg"} <= set(assets)
+        for path in ("", *assets, "table", "state.json", "doctor.json", "pods/uid-1"):
             status, head, body = await get(url, path)
             while status == 503:
                 status, head, body = await get(url, path)
@@ -116,8 +120,10 @@ async def test_a_change_comes_as_what_changed(places: NodePlaces) -> None:
             name, state = await one_event(reader)
             assert name == "state"
             seen = dict(state["put"])
-            while f"d {GPU} b" not in seen:
-                seen |= dict((await one_event(reader))[1]["put"])
+            while f"d {GPU} b" not in seen or name == "more":
+                name, change = await one_event(reader)
+                seen |= dict(change.get("put", ()))
+            assert name in ("live", "change")
             write(places, "a", "b", "c", held="b")
             gathered: dict[str, Any] = {}
             texts: list[str] = []

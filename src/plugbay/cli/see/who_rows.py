@@ -8,15 +8,15 @@ from typing import Final
 
 from plugbay.cli.printing.table import NONE
 from plugbay.documents import Json
-from plugbay.observe.view import (
-    DeviceHealth,
-    DeviceHolder,
-    DeviceView,
-    ExclusiveView,
-    ObservedNode,
-    PluginView,
-    ResourceView,
+from plugbay.observe.objects import (
+    checkpoint_object,
+    device_object,
+    holder_object,
+    resource_object,
+    socket_object,
+    time_text,
 )
+from plugbay.observe.view import DeviceHolder, DeviceView, ExclusiveUse, ExclusiveView, ObservedNode, ResourceView
 from plugbay.printers.ages import age
 from plugbay.values import dataclass
 
@@ -69,39 +69,24 @@ def wide_row(use: DeviceUse, now: datetime) -> tuple[str, ...]:
 
 
 def use_object(use: DeviceUse) -> Json:
-    device = use.device
-    return {
-        "resourceName": use.resource.name,
-        "id": device.id,
-        "health": _health(device.health),
-        "numaNodes": None if device.numa_nodes is None else list(device.numa_nodes),
-        "hostPaths": list(device.host_paths),
-        "releasing": device.is_releasing,
-        "holder": None if use.holder is None else _holder(use.holder),
-        "disagreements": list(device.disagreements),
-    }
+    holder = None if use.holder is None else holder_object(use.holder)
+    return {**device_object(use.resource.name, use.device), "holder": holder}
 
 
 def node_object(view: ObservedNode, uses: list[DeviceUse]) -> Json:
     """The uses as a list in the form of v1, with all else that is known of the node beside."""
-    checkpoint = view.checkpoint
     return {
         "apiVersion": "v1",
         "kind": "List",
         "metadata": {"resourceVersion": ""},
         "items": [use_object(use) for use in uses],
         "kubeletRoot": view.root,
-        "time": _time(view.taken),
+        "time": time_text(view.taken),
         "partial": view.is_partial,
         "problems": [{"source": each.witness.value, "message": each.sentence} for each in view.problems],
-        "resources": [_resource(each) for each in view.resources],
-        "sockets": [
-            {"name": each.name, "made": _time(each.made), "pid": each.pid, "command": each.command}
-            for each in view.sockets
-        ],
-        "checkpoint": None
-        if checkpoint is None
-        else {"path": checkpoint.path, "written": _time(checkpoint.written), "problem": checkpoint.problem},
+        "resources": [resource_object(each) for each in view.resources],
+        "sockets": [socket_object(each) for each in view.sockets],
+        "checkpoint": None if view.checkpoint is None else checkpoint_object(view.checkpoint),
         "exclusive": _exclusive(view.exclusive),
     }
 
@@ -116,58 +101,14 @@ def _escape(character: str) -> str:
     return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
 
 
-def _resource(resource: ResourceView) -> Json:
-    return {
-        "resourceName": resource.name,
-        "capacity": resource.capacity,
-        "allocatable": resource.allocatable,
-        "allocated": resource.allocated,
-        "free": resource.free,
-        "plugin": None if resource.plugin is None else _plugin(resource.plugin),
-    }
-
-
-def _plugin(plugin: PluginView) -> Json:
-    return {
-        "state": plugin.state,
-        "socket": plugin.socket,
-        "since": _time(plugin.since),
-        "reason": plugin.reason,
-    }
-
-
-def _health(health: DeviceHealth) -> Json:
-    return {
-        "state": health.word.value,
-        "reason": health.reason,
-        "message": health.message,
-        "since": _time(health.since),
-        "source": health.witness.value if health.witness else None,
-    }
-
-
-def _holder(holder: DeviceHolder) -> Json:
-    return {
-        "namespace": holder.namespace,
-        "pod": holder.pod,
-        "container": holder.container,
-        "uid": holder.uid,
-        "since": _time(holder.since),
-        "requestedBy": holder.requested_by,
-        "sources": sorted(each.value for each in holder.witnesses),
-    }
-
-
 def _exclusive(exclusive: ExclusiveView) -> Json:
     cpus, shared = exclusive.allocatable_cpus, exclusive.shared_cpus
     return {
         "allocatableCpus": None if cpus is None else list(cpus),
         "sharedCpus": None if shared is None else list(shared),
-        "containers": None
-        if exclusive.uses is None
-        else [{**_holder(use.holder), "cpus": list(use.cpus), "memory": dict(use.memory)} for use in exclusive.uses],
+        "containers": None if exclusive.uses is None else [_exclusive_use(use) for use in exclusive.uses],
     }
 
 
-def _time(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+def _exclusive_use(use: ExclusiveUse) -> Json:
+    return {**holder_object(use.holder), "cpus": list(use.cpus), "memory": dict(use.memory)}

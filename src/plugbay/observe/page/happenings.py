@@ -8,8 +8,8 @@ from itertools import groupby
 from typing import Final
 
 from plugbay.documents import Json
-from plugbay.observe.page.rows import NODE, Rows, changes_between
-from plugbay.printers import v1
+from plugbay.observe.page.rows import DeviceRow, NodeRow, ResourceRow, RowChanges, Rows
+from plugbay.observe.view import DeviceView, HealthWord, PluginView
 from plugbay.values import dataclass
 
 _MOST_OF_A_KIND: Final = 8
@@ -65,18 +65,17 @@ class NodeHappening:
         }
 
 
-def happenings(before: Rows, after: Rows, *, at: float) -> list[NodeHappening]:
-    """The events that explain how ``before`` became ``after``."""
-    changes = changes_between(before, after)
+def happenings(before: Rows, changes: RowChanges, *, at: float) -> list[NodeHappening]:
+    """The events that explain what became of the rows ``before``."""
     found: list[NodeHappening] = []
     for key in (*changes.put, *changes.gone):
-        match key.split(" ", 2):
-            case ["d", _, _]:
-                found += _device(before.get(key), after.get(key), at)
-            case ["r", name]:
-                found += _plugin(name, before.get(key), after.get(key), at)
-            case _ if key == NODE:
-                found += _problems(before.get(key), after.get(key), at)
+        match before.get(key), changes.put.get(key):
+            case (DeviceRow() | None as was, DeviceRow() as row) | (DeviceRow() as was, None as row):
+                found += _device(was, row, at)
+            case (ResourceRow() | None as was, ResourceRow() as row) | (ResourceRow() as was, None as row):
+                found += _plugin(was, row, at)
+            case (NodeRow() | None as was, NodeRow() as row):
+                found += _problems(was.problems if was else (), row.problems, at)
     return [each for group in _kinds(found) for each in _few(group, at)]
 
 
@@ -93,61 +92,60 @@ def _few(group: Sequence[NodeHappening], at: float) -> Iterable[NodeHappening]:
     return [NodeHappening(at, kind, f"{len(group)} {_PLURALS[kind]}", resource)]
 
 
-def _device(before: Json | None, after: Json | None, at: float) -> Iterator[NodeHappening]:
-    row = after if after is not None else before
-    resource, device = v1.text(row, "resource"), v1.text(row, "id")
+def _device(before: DeviceRow | None, after: DeviceRow | None, at: float) -> Iterator[NodeHappening]:
+    row = after or before
+    assert row is not None
 
-    def event(kind: HappeningKind, text: str, pod: str = "") -> NodeHappening:
-        return NodeHappening(at, kind, text, resource, device, pod)
+    def event(kind: HappeningKind, what: str, pod: str = "") -> NodeHappening:
+        return NodeHappening(at, kind, f"{row.device.id} {what}", row.resource, row.device.id, pod)
 
     if after is None:
-        yield event(HappeningKind.VANISHED, f"{device} vanished")
+        yield event(HappeningKind.VANISHED, "vanished")
         return
+    device, health = after.device, after.device.health
     if before is None:
-        yield event(HappeningKind.APPEARED, f"{device} appeared, {_state(after)}")
-    elif v1.text(before, "health") != v1.text(after, "health"):
-        is_well = v1.text(after, "health") == "Healthy"
-        yield event(HappeningKind.HEALTHY if is_well else HappeningKind.UNHEALTHY, f"{device} became {_state(after)}")
-    had, has = _holders(before), _holders(after)
+        yield event(HappeningKind.APPEARED, f"appeared, {_state(device)}")
+    elif before.device.health.word is not health.word:
+        is_well = health.word is HealthWord.HEALTHY
+        yield event(HappeningKind.HEALTHY if is_well else HappeningKind.UNHEALTHY, f"became {_state(device)}")
+    had, has = _holders(before.device) if before else {}, _holders(device)
     for container, pod in has.items():
         if container not in had:
-            yield event(HappeningKind.HELD, f"{device} was given to {container}", pod)
+            yield event(HappeningKind.HELD, f"was given to {container}", pod)
     for container, pod in had.items():
         if container not in has:
-            yield event(HappeningKind.FREED, f"{device} was given back by {container}", pod)
+            yield event(HappeningKind.FREED, f"was given back by {container}", pod)
 
 
-def _state(device: Json) -> str:
-    word, reason = v1.text(device, "health"), v1.text(device, "reason")
+def _state(device: DeviceView) -> str:
+    word, reason = device.health.word.value, device.health.reason
     return f"{word} ({reason})" if reason else word
 
 
-def _holders(device: Json | None) -> dict[str, str]:
-    """The pods that hold a device, by ``NAMESPACE/POD/CONTAINER``."""
-    found = {}
-    for holder in v1.objects(device, "holders"):
-        pod = f"{v1.text(holder, 'namespace')}/{v1.text(holder, 'pod')}" if v1.text(holder, "pod") else ""
-        found[f"{pod or v1.text(holder, 'uid')}/{v1.text(holder, 'container')}"] = pod
-    return found
+def _holders(device: DeviceView) -> dict[str, str]:
+    """The pods that hold a device as ``NAMESPACE/NAME``, empty where that is not known, by container."""
+    return {str(each): f"{each.namespace}/{each.pod}" if each.pod else "" for each in device.holders}
 
 
-def _plugin(resource: str, before: Json | None, after: Json | None, at: float) -> Iterator[NodeHappening]:
-    was, now = v1.mapping(before, "plugin"), v1.mapping(after, "plugin")
-    if was.get("state") == now.get("state") and was.get("socket") == now.get("socket"):
-        return
-    if not now:
-        text = "its plugin is not seen any more"
-    elif was and was.get("state") == now.get("state"):
-        text = "its plugin registered anew"
-    else:
-        text = f"its plugin is {v1.text(now, 'state')}"
-    yield NodeHappening(at, HappeningKind.PLUGIN, text, resource)
+def _plugin(before: ResourceRow | None, after: ResourceRow | None, at: float) -> Iterator[NodeHappening]:
+    row = after or before
+    assert row is not None
+    was, now = before.plugin if before else None, after.plugin if after else None
+    if text := _of_plugin(was, now):
+        yield NodeHappening(at, HappeningKind.PLUGIN, text, row.name)
 
 
-def _problems(before: Json | None, after: Json | None, at: float) -> Iterator[NodeHappening]:
-    was, now = v1.texts(before, "problems"), v1.texts(after, "problems")
+def _of_plugin(was: PluginView | None, now: PluginView | None) -> str:
+    if was is not None and now is not None and (was.state, was.socket) == (now.state, now.socket):
+        return "its plugin registered anew" if (was.registrations or 0) < (now.registrations or 0) else ""
+    if now is None:
+        return "its plugin is not seen any more" if was is not None else ""
+    return "its plugin registered anew" if was and was.state == now.state else f"its plugin is {now.state}"
+
+
+def _problems(was: Sequence[str], now: Sequence[str], at: float) -> Iterator[NodeHappening]:
     for sentence in now:
         if sentence not in was:
             yield NodeHappening(at, HappeningKind.PROBLEM, sentence)
-    if was and not now and after is not None:
+    if was and not now:
         yield NodeHappening(at, HappeningKind.PROBLEM, "all sources can be read again")

@@ -8,15 +8,13 @@ from typing import Final
 
 from plugbay.documents import Json
 from plugbay.observe.page.happenings import NodeHappening
-from plugbay.observe.page.rows import Rows
-from plugbay.printers import v1
+from plugbay.observe.page.rows import ResourceRow, Rows
 
 KEPT_S: Final = 3600.0
 MOST_SAMPLES: Final = 360
 """The samples of one resource: one every ten seconds of the hour."""
 MOST_EVENTS: Final = 500
 _STEP_S: Final = KEPT_S / MOST_SAMPLES
-_COUNTS: Final = ("allocated", "allocatable", "capacity")
 
 Sample = list[float | int | None]
 """Seconds since 1970, and how many devices were allocated, allocatable and there at all."""
@@ -32,9 +30,9 @@ class History:
     def take(self, rows: Rows, found: Iterable[NodeHappening], *, at: float) -> None:
         """Take the state of the rows at a moment, and what has happened since the last one."""
         self._events.extend(found)
-        for key, row in rows.items():
-            if key.startswith("r "):
-                self._sample(v1.text(row, "name"), row, at)
+        for row in rows.values():
+            if isinstance(row, ResourceRow):
+                self._sample(row, at)
         self._forget(rows, at)
 
     def samples(self) -> dict[str, list[Sample]]:
@@ -45,10 +43,9 @@ class History:
         """Oldest first."""
         return tuple(self._events)
 
-    def _sample(self, name: str, row: Json, at: float) -> None:
-        samples = self._samples.setdefault(name, deque())
-        counts = [v1.at(row, count) for count in _COUNTS]
-        values: Sample = [at, *(count if isinstance(count, int) else None for count in counts)]
+    def _sample(self, row: ResourceRow, at: float) -> None:
+        samples = self._samples.setdefault(row.name, deque())
+        values: Sample = [at, *row.counts]
         if samples and samples[-1][1:] == values[1:]:
             return  # what did not change is a level line
         if len(samples) > 1 and (samples[-1][0] or 0) // _STEP_S == at // _STEP_S:

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator
+import json
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
 from typing import Final
 
 from plugbay.documents import Json
-from plugbay.observe.page.happenings import happenings
+from plugbay.observe.page.happenings import NodeHappening, happenings
 from plugbay.observe.page.history import History, events_json
-from plugbay.observe.page.rows import NODE, Rows, changes_between, rows_of
+from plugbay.observe.page.rows import (
+    NODE,
+    DeviceRow,
+    PageRow,
+    RowChanges,
+    Rows,
+    changes_between,
+    node_row,
+    row_object,
+    rows_of,
+)
 from plugbay.observe.view import ObservedNode
-from plugbay.ops.changes import Changes
-from plugbay.ops.slices import joined, json_pieces
 
 _RECONNECT_MS: Final = 1000
+_PORTION: Final = 500
+"""Rows in one event: a browser takes them in a few milliseconds, where ten thousand would hold it up."""
+_KEPT_CHANGES: Final = 32
+"""A reader that is further behind gets the whole state anew."""
+_SIGN_OF_LIFE_S: Final = 20.0
+_SIGN_OF_LIFE: Final = b":\n\n"
 
 
 class LiveNode:
@@ -30,8 +46,10 @@ class LiveNode:
         self.view: ObservedNode | None = None
         self._rows: Rows = {}
         self._history = History()
-        self._told = 0
-        self._changes = Changes()
+        self._version = 0
+        self._recent = deque[tuple[int, bytes]](maxlen=_KEPT_CHANGES)
+        self._readers = 0
+        self._moved = asyncio.Event()
 
     async def follow(self, views: AsyncIterable[ObservedNode]) -> None:
         """Show each view of ``views``, which has no end."""
@@ -39,50 +57,88 @@ class LiveNode:
             await self.show(view)
 
     async def show(self, view: ObservedNode) -> None:
-        """Take a view in; the states between two turns of a reader become one for it."""
+        """Take a view in; its rows are compared apart from the event loop."""
         is_first = self.view is None
-        rows = await asyncio.to_thread(rows_of, view, self._rows)
-        if view.is_partial and self.view is not None and not self.view.is_partial:
-            rows = {**self._rows, NODE: rows[NODE]}
-        else:
-            self.view = view
-        if rows == self._rows:
-            return
+        is_less = view.is_partial and self.view is not None and not self.view.is_partial
+        rows = {**self._rows, NODE: node_row(view)} if is_less else await asyncio.to_thread(rows_of, view)
         at = view.taken.timestamp()
-        found = [] if is_first else await asyncio.to_thread(happenings, self._rows, rows, at=at)
-        self._history.take(rows, found, at=at)
-        self._told += len(found)
+        changes, found = await asyncio.to_thread(_compared, self._rows, rows, at)
+        found = [] if is_first else found
+        event = await asyncio.to_thread(_change, changes, found) if changes and self._readers else b""
+        if not is_less:
+            self.view = view
         self._rows = rows
-        self._changes.notify()
+        if not changes:
+            return
+        self._history.take(rows, found, at=at)
+        self._version += 1
+        if event:
+            self._recent.append((self._version, event))
+        self._moved.set()
+        self._moved = asyncio.Event()
 
     async def state(self) -> bytes:
         """All rows and the last hour, as JSON."""
-        return await _encoded(
-            {
-                "put": map(list, self._rows.items()),
-                "gone": [],
-                "samples": self._history.samples(),
-                "events": events_json(self._history.events()),
-            }
-        )
+        return await asyncio.to_thread(_encoded, self._last_hour(), self._rows.items())
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """Server-sent events without end: the state, then what changes."""
-        shown, told = self._rows, self._told
-        yield _event("state", await self.state(), retry_ms=_RECONNECT_MS)
-        async for _ in self._changes:
-            rows, now_told = self._rows, self._told
-            changes = changes_between(shown, rows)
-            events = self._history.events()
-            newest = events[max(0, len(events) - (now_told - told)) :]
-            shown, told = rows, now_told
-            if changes or newest:
-                change: Json = {"put": map(list, changes.put.items()), "gone": list(changes.gone)}
-                yield _event("change", await _encoded(change | {"events": events_json(newest)}))
+        """Server-sent events without end: the whole state, then what changes, and comments as a sign of life."""
+        self._readers += 1
+        try:
+            shown = self._version
+            async for event in self._whole():
+                yield event
+            while True:
+                if shown == self._version and not await _comes(self._moved, _SIGN_OF_LIFE_S):
+                    yield _SIGN_OF_LIFE
+                    continue
+                missed, before = [event for version, event in self._recent if version > shown], shown
+                shown = self._version
+                if len(missed) < shown - before:
+                    async for event in self._whole():
+                        yield event
+                else:
+                    for event in missed:
+                        yield event
+        finally:
+            self._readers -= 1
+
+    async def _whole(self) -> AsyncIterator[bytes]:
+        """The state: ``state`` with all but devices, which come in portions as ``more``; ``live`` ends it."""
+        rows, last_hour = self._rows, self._last_hour()
+        devices = [item for item in rows.items() if isinstance(item[1], DeviceRow)]
+        others = [item for item in rows.items() if not isinstance(item[1], DeviceRow)]
+        yield _event("state", _encoded(last_hour, others), retry_ms=_RECONNECT_MS)
+        for start in range(0, len(devices), _PORTION):
+            yield _event("more", await asyncio.to_thread(_encoded, {}, devices[start : start + _PORTION]))
+        yield _event("live", b"{}")
+
+    def _last_hour(self) -> Json:
+        return {"samples": self._history.samples(), "events": events_json(self._history.events())}
 
 
-async def _encoded(content: Json) -> bytes:
-    return (await joined(json_pieces(content))).encode()
+async def _comes(event: asyncio.Event, timeout_s: float) -> bool:
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await event.wait()
+    except TimeoutError:
+        return False
+
+
+def _compared(before: Rows, after: Rows, at: float) -> tuple[RowChanges, list[NodeHappening]]:
+    changes = changes_between(before, after)
+    return changes, happenings(before, changes, at=at)
+
+
+def _change(changes: RowChanges, found: Sequence[NodeHappening]) -> bytes:
+    content: Json = {"gone": list(changes.gone), "events": events_json(found)}
+    return _event("change", _encoded(content, changes.put.items()))
+
+
+def _encoded(content: Json, put: Iterable[tuple[str, PageRow]]) -> bytes:
+    """JSON of ``content`` with the rows as ``put``, made row by row."""
+    rows = ", ".join(json.dumps([key, row_object(row)]) for key, row in put)
+    return f'{json.dumps(content)[:-1]}{", " if content else ""}"put": [{rows}]}}'.encode()
 
 
 def _event(name: str, data: bytes, *, retry_ms: int | None = None) -> bytes:

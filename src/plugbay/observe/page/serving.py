@@ -16,6 +16,7 @@ from typing import Final
 from plugbay.errors import CorruptCheckpoint
 from plugbay.observe.following import followed
 from plugbay.observe.joining.node import join
+from plugbay.observe.page.examining import NodeExamination
 from plugbay.observe.page.given import problem_of, read_given
 from plugbay.observe.page.guard import SECURITY_HEADERS, PageGuard, is_loopback
 from plugbay.observe.page.live import LiveNode
@@ -34,11 +35,14 @@ from plugbay.values import dataclass
 
 _log = logging.getLogger(__name__)
 
-_ASSETS: Final = {
-    "page.css": "text/css; charset=utf-8",
-    "page.js": "text/javascript; charset=utf-8",
-    "icon.svg": "image/svg+xml",
+_TYPES: Final = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
 }
+_LIMITS: Final = replace(PAGES, interval_s=0.001, connections=256, streams_yield=True)
+"""A page that is opened asks for a dozen files at once; and browsers that have gone without a word must not keep others
+out."""
 _AGAIN_S: Final = 5.0
 _HTML: Final = "text/html; charset=utf-8"
 _TOKEN_BYTES: Final = 16
@@ -92,9 +96,13 @@ async def serve_page(live: LiveNode, places: NodePlaces, settings: PageSettings,
     """
     token = "" if is_loopback(settings.address.host) else secrets.token_urlsafe(_TOKEN_BYTES)
     guard = PageGuard(settings.names, token=token)
-    router = _Answers(live, places, clock).router(f"/{token}" if token else "")
-    async with serve_http(router, settings.address, limits=PAGES, access=Access(check=guard.check)) as bound:
-        yield f"http://{_shown(bound, settings.address)}/{f'{token}/' if token else ''}"
+    examination = NodeExamination(places, clock)
+    router = _Answers(live, places, examination).router(f"/{token}" if token else "")
+    async with serve_http(router, settings.address, limits=_LIMITS, access=Access(check=guard.check)) as bound:
+        try:
+            yield f"http://{_shown(bound, settings.address)}/{f'{token}/' if token else ''}"
+        finally:
+            await examination.close()
 
 
 def _shown(bound: Address, asked: TcpAddress) -> str:
@@ -103,11 +111,10 @@ def _shown(bound: Address, asked: TcpAddress) -> str:
 
 
 class _Answers:
-    def __init__(self, live: LiveNode, places: NodePlaces, clock: Clock) -> None:
+    def __init__(self, live: LiveNode, places: NodePlaces, examination: NodeExamination) -> None:
         self._live = live
         self._places = places
-        self._clock = clock
-        self._examining = asyncio.Lock()
+        self._examination = examination
 
     def router(self, prefix: str) -> Router:
         router = Router()
@@ -117,8 +124,8 @@ class _Answers:
         router.add("GET", f"{prefix}/events", self._events)
         router.add("GET", f"{prefix}/pods/{{uid}}", self._pod)
         router.add("GET", f"{prefix}/doctor.json", self._doctor)
-        for name, content_type in _ASSETS.items():
-            router.add("GET", f"{prefix}/{name}", functools.partial(self._asset, name, content_type))
+        for name in _asset_names():
+            router.add("GET", f"{prefix}/{name}", functools.partial(self._asset, name))
         return router
 
     async def _page(self, request: Request) -> Response:
@@ -126,8 +133,8 @@ class _Answers:
             return Response(308, headers=(("Location", f"{request.path}/"), *SECURITY_HEADERS))
         return Response(body=_asset("page.html"), content_type=_HTML, headers=SECURITY_HEADERS)
 
-    async def _asset(self, name: str, content_type: str, request: Request) -> Response:
-        return Response(body=_asset(name), content_type=content_type, headers=SECURITY_HEADERS)
+    async def _asset(self, name: str, request: Request) -> Response:
+        return Response(body=_asset(name), content_type=_TYPES[Path(name).suffix], headers=SECURITY_HEADERS)
 
     async def _table(self, request: Request) -> Response:
         if self._live.view is None:
@@ -140,7 +147,12 @@ class _Answers:
         return Response(body=body, content_type="application/json", headers=SECURITY_HEADERS)
 
     async def _events(self, request: Request) -> StreamResponse:
-        return StreamResponse(self._live.stream(), content_type="text/event-stream", headers=SECURITY_HEADERS)
+        return StreamResponse(
+            self._live.stream(),
+            content_type="text/event-stream",
+            headers=SECURITY_HEADERS,
+            write_s=_LIMITS.write_s,
+        )
 
     async def _pod(self, request: Request) -> Response:
         checkpoint = self._places.kubelet.checkpoint
@@ -151,26 +163,18 @@ class _Answers:
         return _json({"given": given, "problem": ""})
 
     async def _doctor(self, request: Request) -> Response:
-        """Answer with the findings of `plugbay doctor`: one examination at a time, however many ask."""
-        from plugbay.observe.doctor.catalogue import examine  # looked for by few
-        from plugbay.observe.doctor.document import diagnosis_document
-        from plugbay.observe.doctor.evidence.host import Host
-        from plugbay.observe.doctor.evidence.reading import read_evidence
-
-        root, mount = self._places.kubelet.root, self._places.host
-        host = Host(self._clock.now().timestamp(), kubelet_root=root)
-        if root.is_relative_to(mount):
-            host = replace(host, root=mount, kubelet_root=Path("/", root.relative_to(mount)))
-        elif (mount / root.relative_to("/")).is_dir():  # the kubelet's directory is mounted once more, at its own path
-            host = replace(host, root=mount)
-        async with self._examining:
-            evidence = await read_evidence(host)
-            diagnosis = await asyncio.to_thread(examine, evidence)
-            return _json(diagnosis_document(diagnosis, evidence, str(host.kubelet_root)))
+        """Answer with the findings of `plugbay doctor`."""
+        return _json(await self._examination.diagnosis())
 
 
 def _json(value: object) -> Response:
     return replace(json_response(value), headers=SECURITY_HEADERS)
+
+
+@functools.cache
+def _asset_names() -> tuple[str, ...]:
+    directory = files("plugbay.observe.page") / "assets"
+    return tuple(sorted(each.name for each in directory.iterdir() if Path(each.name).suffix in _TYPES))
 
 
 @functools.cache

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugbay.observe.page.happenings import HappeningKind, happenings
+from plugbay.observe.page.happenings import HappeningKind, NodeHappening, happenings
 from plugbay.observe.page.history import KEPT_S, MOST_EVENTS, MOST_SAMPLES, History
-from plugbay.observe.page.live import LiveNode
-from plugbay.observe.page.rows import NODE, RowChanges, changes_between, rows_of
+from plugbay.observe.page.rows import RowChanges, Rows, changes_between, rows_of
 from plugbay.observe.page.table import table_page
 from plugbay.observe.view import (
+    CheckpointFile,
     DeviceHealth,
     DeviceHolder,
     DeviceView,
@@ -47,25 +46,33 @@ def device(name: str = "a", **more: object) -> DeviceView:
 
 
 def told(before: ObservedNode, after: ObservedNode) -> list[tuple[HappeningKind, str]]:
-    old = rows_of(before, {})
-    return [(each.kind, each.text) for each in happenings(old, rows_of(after, old), at=1.0)]
+    return [(each.kind, each.text) for each in between(rows_of(before), rows_of(after), at=1.0)]
+
+
+def between(before: Rows, after: Rows, *, at: float) -> list[NodeHappening]:
+    return happenings(before, changes_between(before, after), at=at)
 
 
 def test_only_rows_that_differ_are_sent() -> None:
-    before = rows_of(node(device("a"), device("b")), {})
-    after = rows_of(node(device("a"), device("c")), before)
+    before = rows_of(node(device("a"), device("b")))
+    after = rows_of(node(device("a"), device("c")))
     changes = changes_between(before, after)
     assert (set(changes.put), changes.gone) == ({f"d {GPU} c"}, (f"d {GPU} b",))
-    assert after[NODE] is before[NODE]
-    assert not changes_between(after, rows_of(node(device("a"), device("c")), after))
+    assert not changes_between(after, rows_of(node(device("a"), device("c"))))
+
+
+def test_a_node_that_is_only_read_again_does_not_change() -> None:
+    file = CheckpointFile(path="/k/checkpoint", written=NOW)
+    later = replace(node(), taken=NOW + timedelta(1), checkpoint=replace(file, written=NOW + timedelta(1)))
+    assert not changes_between(rows_of(replace(node(), checkpoint=file)), rows_of(later))
 
 
 @given(st.lists(st.sets(st.sampled_from("abcdef")), min_size=2, max_size=6))
 def test_changes_lead_from_each_state_to_the_next(states: list[set[str]]) -> None:
-    shown: dict[str, object] = {}
-    before: dict[str, dict[str, object]] = {}
+    shown: Rows = {}
+    before: Rows = {}
     for names in states:
-        after = rows_of(node(*map(device, sorted(names))), before)
+        after = rows_of(node(*map(device, sorted(names))))
         changes = changes_between(before, after)
         shown = {key: row for key, row in shown.items() if key not in changes.gone} | dict(changes.put)
         assert shown == after
@@ -99,10 +106,10 @@ def test_a_time_line_tells_of_plugins_and_of_sources() -> None:
 
 def test_the_last_hour_is_kept_and_bounded() -> None:
     history = History()
-    states = [rows_of(node(device()), {}), rows_of(node(device(holders=(WEB,))), {})]
+    states = [rows_of(node(device())), rows_of(node(device(holders=(WEB,))))]
     for second in range(2 * int(KEPT_S)):
         rows = states[second % 2]
-        history.take(rows, happenings(states[(second + 1) % 2], rows, at=float(second)), at=float(second))
+        history.take(rows, between(states[(second + 1) % 2], rows, at=float(second)), at=float(second))
     [samples] = history.samples().values()
     assert len(samples) <= MOST_SAMPLES + 2
     assert float(samples[0][0] or 0) <= KEPT_S <= float(samples[1][0] or 0)
@@ -114,7 +121,7 @@ def test_the_last_hour_is_kept_and_bounded() -> None:
 def test_what_stays_the_same_takes_one_sample() -> None:
     history = History()
     for second in range(100):
-        history.take(rows_of(node(device()), {}), [], at=float(second))
+        history.take(rows_of(node(device())), [], at=float(second))
     assert history.samples() == {GPU: [[0.0, 0, 1, 1]]}
     assert not history.events()
 
@@ -152,13 +159,3 @@ def test_a_search_leaves_only_devices_with_the_text_in_the_table() -> None:
 
 def test_no_change_is_nothing() -> None:
     assert not RowChanges({}, ())
-
-
-async def test_a_kubelet_that_restarts_has_lost_no_device_on_the_page() -> None:
-    live = LiveNode()
-    await live.show(node(device("a")))
-    await live.show(ObservedNode(taken=NOW, root="/k", problems=(ReadingProblem(Witness.POD_RESOURCES, "gone"),)))
-    state = json.loads(await live.state())
-    assert f"d {GPU} a" in dict(state["put"])
-    assert dict(state["put"])[NODE]["problems"] == ["gone"]
-    assert [event["text"] for event in state["events"]] == ["gone"]

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from plugbay.observe.doctor.evidence.calls import ask_engine, ask_plugins, ask_pod_resources, ask_registrants
 from plugbay.observe.doctor.evidence.checkpoint import read_checkpoint
@@ -42,6 +42,7 @@ from plugbay.observe.doctor.evidence.values import (
 )
 
 _T = TypeVar("_T")
+_THREAD: Final = "reading the node's "
 
 
 async def read_evidence(host: Host, *, objects: Iterable[Path] = (), may_list: bool = False) -> Examined:
@@ -115,6 +116,11 @@ async def read_evidence(host: Host, *, objects: Iterable[Path] = (), may_list: b
     evidence = _with_log(evidence, objects_found, *log.result())
     unread = () if objects_found.happenings else log_gaps.noted
     return replace(evidence, gaps=(*gaps.noted, *unread))
+
+
+def hanging_readings() -> int:
+    """The number of readings that are going on in this process: between examinations, those that hang."""
+    return sum(thread.name.startswith(_THREAD) for thread in threading.enumerate())
 
 
 def _engine_and_networks(host: Host, gaps: Gaps) -> tuple[EngineSight | None, CniSight]:
@@ -196,7 +202,7 @@ async def _in_time(source: EvidenceSource, missing: _T, read: Callable[[], _T], 
         with contextlib.suppress(RuntimeError):  # the loop has been closed: nothing waits any more
             loop.call_soon_threadsafe(finish, result)
 
-    threading.Thread(target=work, name=f"reading {source.value}", daemon=True).start()
+    threading.Thread(target=work, name=f"{_THREAD}{source.value}", daemon=True).start()
     try:
         async with asyncio.timeout(host.read_s):
             return await done

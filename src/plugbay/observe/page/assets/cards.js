@@ -1,0 +1,83 @@
+// What stands beside the devices: figures, resources with their last hour, plugins, and what the node lacks.
+
+import { age, byId, fill, make, natural, plain } from "./elements.js";
+import { counts, devices, node, pods, resources, samples, sockets } from "./rows.js";
+import { spark } from "./sparks.js";
+
+const known = (number) => (number === null ? "unknown" : String(number));
+
+export function showFigures() {
+  const figures = [
+    [devices.size, "devices"], [counts.held, "held"], [devices.size - counts.held, "not held"],
+    [counts.sick, "unhealthy", counts.sick ? "bad" : ""], [pods.size, "pods with devices"], [resources.size, "resources"],
+  ];
+  fill(byId("figures"), ...figures.map(([count, label, more = ""]) =>
+    make("div", { class: `figure ${more}` }, make("b", {}, String(count)), make("span", {}, label))));
+}
+
+const listed = () => [...resources.values()].sort((one, other) => natural.compare(one.resourceName, other.resourceName));
+
+export function showResources() {
+  const cards = listed().map(resourceCard);
+  fill(byId("resources"), ...(cards.length ? cards : [make("p", { class: "empty" }, "None yet.")]));
+}
+
+function resourceCard(row) {
+  const most = row.capacity ?? row.allocatable ?? row.allocated;
+  const used = make("i");
+  const sick = make("i", { class: "sick" });
+  used.style.width = `${most ? (100 * row.allocated) / most : 0}%`;
+  sick.style.width = `${most ? (100 * row.unhealthy) / most : 0}%`;
+  return make("div", { class: "resource", "data-key": row.resourceName },
+    make("div", { class: "name" }, make("span", {}, row.resourceName), make("span", {}, `${row.allocated} / ${known(row.allocatable)}`)),
+    make("div", { class: "bar", "aria-hidden": "true" }, used, sick),
+    make("div", { class: "more" },
+      make("span", {}, `capacity ${known(row.capacity)}`), make("span", {}, `allocatable ${known(row.allocatable)}`),
+      make("span", {}, `allocated ${row.allocated}`), make("span", {}, `free ${known(row.free)}`),
+      row.unhealthy ? make("span", {}, `unhealthy ${row.unhealthy}`) : null),
+    spark(row.resourceName, samples.get(row.resourceName) ?? []));
+}
+
+export function showPlugins() {
+  const list = listed();
+  const lines = [...list.map(pluginLine), ...[...strangers(list)].map(socketLine)];
+  fill(byId("plugins"), ...(lines.length ? lines : [make("li", { class: "empty" }, "No socket of a plugin is there.")]));
+}
+
+function pluginLine(row) {
+  const state = row.plugin?.state || "state not known";
+  const since = row.plugin?.since ? ` for ${age(row.plugin.since)}` : "";
+  return make("li", { "data-key": `r ${row.resourceName}` },
+    make("button", { type: "button", "data-plugin": row.resourceName }, row.resourceName), make("span", {}, ` ${state}${since}`));
+}
+
+// Sockets of which nothing tells whose they are, as on any kubelet but plugbay's.
+function* strangers(list) {
+  const told = new Set(["kubelet.sock", ...list.map((row) => row.plugin?.socket)]);
+  for (const row of sockets.values()) if (!told.has(row.name)) yield row;
+}
+
+export function stateOf(row) {
+  return row.problem || (row.listening ? `process ${row.pid || "unknown"} ${row.command} listens`.replace("  ", " ") : "nothing listens");
+}
+
+function socketLine(row) {
+  return make("li", { "data-key": `s ${row.name}` },
+    make("button", { type: "button", "data-socket": row.name }, make("code", {}, row.name)), make("span", {}, ` ${stateOf(row)}`));
+}
+
+export function showNode() {
+  if (!node.row) return;
+  byId("root").textContent = plain(node.row.kubeletRoot);
+  const notes = byId("notes");
+  notes.hidden = !node.row.problems.length;
+  fill(notes, ...node.row.problems.map((sentence) => make("p", {}, sentence)));
+}
+
+export function showLegend() {
+  const kinds = [
+    ["Healthy", "free"], ["Healthy held", "held by a pod"], ["Unhealthy", "unhealthy"], ["Unhealthy held", "unhealthy and held"],
+    ["Unknown", "health not known"], ["Healthy releasing", "being released"],
+  ];
+  fill(byId("legend"), ...kinds.map(([classes, label]) => make("span", {}, make("i", { class: `tile ${classes}` }), label)));
+}

@@ -1,0 +1,149 @@
+// The dialog about a device, a pod, a plugin or a socket. It follows what changes, and keeps the focus.
+
+import { age, byId, facts, fill, make, moment, plain } from "./elements.js";
+import { stateOf } from "./cards.js";
+import { eventsOf } from "./events.js";
+import { devices, healthOf, holderOf, podOf, resources, sockets } from "./rows.js";
+
+let shown = null;
+
+const gone = (what) => make("p", { class: "empty" }, `${what} is not there any more.`);
+
+function open(title, content) {
+  shown = () => {
+    byId("detail-title").textContent = plain(title);
+    fill(byId("detail-body"), ...content());
+  };
+  shown();
+  if (!byId("detail").open) byId("detail").showModal();
+}
+
+export function showDetail() {
+  shown?.();
+}
+
+byId("detail").addEventListener("close", () => { shown = null; });
+byId("detail").addEventListener("click", (event) => { if (event.target === byId("detail")) byId("detail").close(); });
+
+// Whatever names a device, a pod, a plugin or a socket opens it.
+document.addEventListener("click", (event) => {
+  const named = event.target.closest?.("[data-device], [data-pod], [data-plugin], [data-socket]");
+  if (!named) return;
+  const { device, pod, plugin, socket } = named.dataset;
+  if (device !== undefined) openDevice(device);
+  else if (pod !== undefined) openPod(pod, named.dataset.name);
+  else if (plugin !== undefined) openPlugin(plugin);
+  else openSocket(socket);
+});
+
+const podLink = (holder) => make("button", { type: "button", "data-pod": holder.uid, "data-name": podOf(holder) }, holderOf(holder));
+const deviceLink = (key, row) => make("button", { type: "button", "data-device": key }, `${row.id} (${row.health.state})`);
+
+function openDevice(key) {
+  const [, resource, ...id] = key.split(" ");
+  const name = id.join(" ");
+  open(name, () => {
+    const row = devices.get(key);
+    const past = eventsOf((event) => event.resource === resource && event.device === name);
+    return row ? [facts(deviceFacts(row)), past] : [gone("This device"), past];
+  });
+}
+
+function deviceFacts(row) {
+  const pairs = [
+    ["Resource", make("button", { type: "button", "data-plugin": row.resourceName }, row.resourceName)], ["Health", healthOf(row)],
+    ["Says", row.health.message], ["Since", moment(row.health.since)],
+    ["NUMA nodes", row.numaNodes === null ? "not known" : row.numaNodes.join(", ") || "none"], ["Paths", row.hostPaths.join(", ")],
+  ];
+  for (const holder of row.holders) {
+    pairs.push(["Held by", podLink(holder)], ["Held since", moment(holder.since) || "not known"], ["Requested by", holder.requestedBy]);
+  }
+  if (!row.holders.length) pairs.push(["Held by", row.releasing ? "no container; being released" : "no container"]);
+  for (const sentence of row.disagreements) pairs.push(["Sources disagree", sentence]);
+  return pairs;
+}
+
+function socketFacts(row) {
+  return [["Socket", row.name], ["Socket made", moment(row.made)], ["Listening", stateOf(row)]];
+}
+
+function openSocket(name) {
+  open(name, () => {
+    const row = sockets.get(name);
+    const past = eventsOf((event) => event.socket === name);
+    const note = make("p", { class: "empty" }, "A plugin makes its socket right before it registers. This kubelet does not tell which resource it serves.");
+    return row ? [facts(socketFacts(row)), note, past] : [gone("This socket"), past];
+  });
+}
+
+function openPlugin(name) {
+  open(`Plugin of ${name}`, () => {
+    const row = resources.get(name);
+    if (!row) return [gone("This resource")];
+    const plugin = row.plugin ?? {};
+    const socket = sockets.get(plugin.socket);
+    const count = (number) => (number === null ? "unknown" : String(number));
+    return [
+      facts([
+        ["State", plugin.state ?? "not known: this kubelet does not tell, and the plugin has no status page that was named"],
+        ["Since", moment(plugin.since)], ["Because", plugin.reason ?? ""],
+        ["Registrations", String(plugin.registrations ?? "")], ["Open streams", String(plugin.openStreams ?? "")],
+        ...(socket ? socketFacts(socket) : [["Socket", plugin.socket ?? ""]]),
+        ["Devices", `${count(row.capacity)}, of which ${count(row.allocatable)} allocatable`],
+      ]),
+      life(plugin.life ?? []),
+      eventsOf((event) => event.resource === name && event.kind === "plugin"),
+    ];
+  });
+}
+
+// Registrations and streams, the newest first, as the node or the plugin tells them.
+function life(moments) {
+  if (!moments.length) return make("p", { class: "empty" }, "No registration of it is known: only a node or a plugin of plugbay tells.");
+  return make("div", {}, make("h3", {}, "Registrations and streams"), make("ol", { class: "events", id: "life" }, ...[...moments].reverse().map((each) =>
+    make("li", { class: "plugin" }, make("div", {}, each.text, each.socket ? make("span", {}, ` ${each.socket}`) : null),
+      make("time", { datetime: each.time, title: `${age(each.time)} ago` }, new Date(each.time).toLocaleTimeString())))));
+}
+
+function openPod(uid, name) {
+  let given = [make("p", { class: "empty" }, "Reading what its containers were given …")];
+  let asked = null;
+  const content = () => {
+    const held = [...devices].filter(([, row]) => row.holders.some((holder) => holder.uid === uid));
+    const keys = held.map(([key]) => key).join("\n");
+    if (keys !== asked) {
+      asked = keys;
+      read();
+    }
+    const list = held.length ? facts(held.map(([key, row]) => [row.resourceName, deviceLink(key, row)])) : make("p", { class: "empty" }, "It holds none.");
+    return [facts([["UID", uid]]), make("h3", {}, "Devices"), list, make("div", {}, ...given.map((each) => each.cloneNode(true))), eventsOf((event) => event.pod === name)];
+  };
+  const read = async () => {
+    given = await whatWasGiven(uid);
+    if (shown === mine) showDetail();
+  };
+  open(`Pod ${name}`, content);
+  const mine = shown;
+}
+
+async function whatWasGiven(uid) {
+  try {
+    const answer = await (await fetch(`pods/${encodeURIComponent(uid)}`)).json();
+    if (answer.problem) return [make("p", {}, answer.problem)];
+    return answer.given.length ? answer.given.map(givenEntry) : [make("p", { class: "empty" }, "The checkpoint has nothing of it.")];
+  } catch (error) {
+    return [make("p", {}, `The node's answer cannot be read: ${error.message}`)];
+  }
+}
+
+function givenEntry(entry) {
+  const code = (text) => make("code", {}, text);
+  const pairs = [["Devices", entry.devices.join(", ")]];
+  if (entry.problem) pairs.push(["Problem", entry.problem]);
+  for (const [name, value] of Object.entries(entry.env ?? {})) pairs.push(["Variable", code(`${name}=${value}`)]);
+  for (const node of entry.nodes ?? []) pairs.push(["Device node", code(`${node.from} → ${node.to} (${node.permissions})`)]);
+  for (const mount of entry.mounts ?? []) pairs.push(["Mount", code(`${mount.from} → ${mount.to}${mount.isReadOnly ? " (read only)" : ""}`)]);
+  for (const [name, value] of Object.entries(entry.annotations ?? {})) pairs.push(["Annotation", code(`${name}=${value}`)]);
+  for (const device of entry.cdi ?? []) pairs.push(["CDI device", code(device)]);
+  return make("div", {}, make("h3", {}, `Given to container ${entry.container} for ${entry.resource}`), facts(pairs));
+}

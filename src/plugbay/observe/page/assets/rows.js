@@ -1,0 +1,101 @@
+// What the server has sent: rows by key, counts that follow them, the last hour. Nothing here touches the page.
+
+import { plain } from "./elements.js";
+
+const HOUR_S = 3600;
+const MOST_EVENTS = 500;
+
+export const devices = new Map();
+export const resources = new Map();
+export const sockets = new Map();
+export const samples = new Map();
+export const pods = new Map(); // How many devices each holds.
+export const counts = { held: 0, sick: 0 };
+export const node = { row: null, events: [] };
+
+const texts = new WeakMap();
+let serial = 0;
+
+export const podOf = (holder) => (holder.pod ? `${holder.namespace}/${holder.pod}` : holder.uid);
+export const holderOf = (holder) => `${podOf(holder)}/${holder.container}`;
+
+export function healthOf(row) {
+  return row.health.reason ? `${row.health.state}: ${row.health.reason}` : row.health.state;
+}
+
+export function describe(row) {
+  const parts = [row.id, row.resourceName, healthOf(row)];
+  if (row.releasing) parts.push("being released");
+  parts.push(row.holders.length ? `held by ${row.holders.map(holderOf).join(" and ")}` : "free");
+  return plain(parts.join(", "));
+}
+
+export const search = { query: "" };
+
+export function matches(row) {
+  if (!search.query) return true;
+  let text = texts.get(row);
+  if (text === undefined) {
+    text = [row.id, row.resourceName, row.health.reason, row.health.state, ...row.hostPaths, ...row.holders.map(holderOf)].join("\n").toLowerCase();
+    texts.set(row, text);
+  }
+  return text.includes(search.query);
+}
+
+function count(row, step) {
+  if (row.holders.length) counts.held += step;
+  if (row.health.state === "Unhealthy") counts.sick += step;
+  for (const pod of new Set(row.holders.map(podOf))) {
+    const left = (pods.get(pod) ?? 0) + step;
+    if (left) pods.set(pod, left);
+    else pods.delete(pod);
+  }
+}
+
+const placeOf = { d: devices, r: resources, s: sockets };
+
+// The key of a device is its whole row's, those of resources and sockets are their names.
+const nameOf = (key) => (key[0] === "d" ? key : key.slice(2));
+
+export function put(key, row) {
+  if (key === "node") {
+    node.row = row;
+    return;
+  }
+  if (key[0] === "d") {
+    const before = devices.get(key);
+    if (before) count(before, -1);
+    count(row, 1);
+  }
+  placeOf[key[0]].set(nameOf(key), row);
+}
+
+export function drop(key) {
+  if (key[0] === "d" && devices.has(key)) count(devices.get(key), -1);
+  placeOf[key[0]]?.delete(nameOf(key));
+}
+
+export function* keys() {
+  yield* devices.keys();
+  for (const name of resources.keys()) yield `r ${name}`;
+  for (const name of sockets.keys()) yield `s ${name}`;
+}
+
+export function remember(lastHour) {
+  samples.clear();
+  for (const [name, known] of Object.entries(lastHour.samples)) samples.set(name, known);
+  node.events = [];
+  note(lastHour.events);
+}
+
+export function note(events) {
+  for (const event of events) node.events.push({ ...event, serial: (serial += 1) });
+  node.events.splice(0, Math.max(0, node.events.length - MOST_EVENTS));
+}
+
+export function sample(row, at) {
+  const known = samples.get(row.resourceName) ?? [];
+  known.push([at, row.allocated, row.allocatable, row.capacity]);
+  while (known.length > 1 && known[1][0] < at - HOUR_S) known.shift();
+  samples.set(row.resourceName, known);
+}

@@ -1,0 +1,221 @@
+// Devices as tiles, by NUMA node and resource.
+
+import { byId, make, plain } from "./elements.js";
+import { DenseTiles } from "./dense.js";
+import { describe, devices, healthOf, matches, podOf } from "./rows.js";
+
+const ROOMY = 160; // A group with more devices than this is drawn small,
+const ROOMY_IN_ALL = 800; // and all groups are if there are more devices than this.
+
+const groups = new Map();
+const groupOfKey = new Map();
+const dirty = new Set();
+
+const numaOf = (row) => (row.numaNodes === null || row.numaNodes.length === 0 ? "none" : row.numaNodes.join(","));
+const orderOf = (id) => id.replace(/\d+/g, (digits) => digits.padStart(12, "0"));
+
+function titleOf(numa) {
+  if (numa === "none") return "Without a NUMA node";
+  return numa.includes(",") ? `NUMA nodes ${numa}` : `NUMA node ${numa}`;
+}
+
+export function putTile(key, row) {
+  const id = `${numaOf(row)}\n${row.resourceName}`;
+  let group = groupOfKey.get(key);
+  if (group && group.id !== id) {
+    dropTile(key);
+    group = undefined;
+  }
+  if (!group) {
+    group = groups.get(id) ?? new Group(id, numaOf(row), row.resourceName);
+    groups.set(id, group);
+    groupOfKey.set(key, group);
+    group.members.set(key, orderOf(row.id));
+    group.order = null;
+  }
+  group.changed.add(key);
+  dirty.add(group);
+}
+
+export function dropTile(key) {
+  const group = groupOfKey.get(key);
+  if (!group) return;
+  groupOfKey.delete(key);
+  group.members.delete(key);
+  group.changed.delete(key);
+  group.order = null;
+  dirty.add(group);
+}
+
+let wereAllDense = false;
+
+export function showTiles() {
+  const areAllDense = devices.size > ROOMY_IN_ALL;
+  for (const group of areAllDense === wereAllDense ? dirty : groups.values()) group.show(areAllDense);
+  wereAllDense = areAllDense;
+  dirty.clear();
+  const empty = byId("no-devices");
+  if (!devices.size && !empty) byId("devices").append(make("p", { id: "no-devices", class: "empty" }, "No plugin has offered a device here yet."));
+  else if (devices.size) empty?.remove();
+}
+
+// After a search all tiles are dressed anew.
+export function dimTiles() {
+  for (const group of groups.values()) group.view?.dim();
+}
+
+export function found() {
+  let sum = 0;
+  for (const row of devices.values()) sum += matches(row);
+  return sum;
+}
+
+export function focusFirstMatch() {
+  for (const list of document.querySelectorAll("#devices [role=group]")) {
+    const group = groups.get(list.dataset.group);
+    const key = group?.order?.find((each) => matches(devices.get(each)));
+    if (key !== undefined) return group.view.focus(key);
+  }
+}
+
+class Group {
+  constructor(id, numa, resource) {
+    this.id = id;
+    this.numa = numa;
+    this.resource = resource;
+    this.members = new Map(); // Keys with what they are ordered by.
+    this.order = null;
+    this.changed = new Set();
+    this.view = null;
+    this.element = null;
+  }
+
+  show(areAllDense) {
+    if (!this.members.size) return this.leave();
+    this.element ??= this.enter();
+    const isNew = this.order === null;
+    if (isNew) this.order = [...this.members].sort(([, one], [, other]) => (one < other ? -1 : one > other ? 1 : 0)).map(([key]) => key);
+    const Kind = areAllDense || this.members.size > ROOMY ? DenseTiles : RoomyTiles;
+    if (!(this.view instanceof Kind)) {
+      this.view?.close();
+      this.view = new Kind(plain(`${this.resource}, ${titleOf(this.numa)}`));
+      this.element.append(this.view.element);
+      this.view.show(this.order, this.order);
+    } else this.view.show(isNew ? this.order : null, this.changed);
+    this.changed.clear();
+    const held = this.order.reduce((sum, key) => sum + (devices.get(key).holders.length > 0), 0);
+    this.element.querySelector("h3 span").textContent = `${held} of ${this.order.length} held`;
+  }
+
+  enter() {
+    const element = make("div", { role: "group", "aria-label": plain(`${this.resource}, ${titleOf(this.numa)}`) }, make("h3", {}, this.resource, make("span")));
+    element.dataset.order = this.resource;
+    element.dataset.group = this.id;
+    insertSorted(panelOf(this.numa), element);
+    return element;
+  }
+
+  leave() {
+    groups.delete(this.id);
+    this.view?.close();
+    const panel = this.element?.parentElement;
+    this.element?.remove();
+    if (panel && !panel.querySelector("[role=group]")) panel.remove();
+  }
+}
+
+function panelOf(numa) {
+  const id = `numa-${numa}`;
+  let panel = byId(id);
+  if (!panel) {
+    panel = make("section", { class: numa === "none" ? "numa wide" : "numa", id, "aria-label": titleOf(numa) }, make("h2", {}, titleOf(numa)));
+    panel.dataset.order = numa === "none" ? "~" : numa.padStart(6, "0");
+    insertSorted(byId("devices"), panel);
+  }
+  return panel;
+}
+
+function insertSorted(parent, child) {
+  const next = [...parent.children].find((each) => each.dataset.order !== undefined && each.dataset.order > child.dataset.order);
+  parent.insertBefore(child, next ?? null);
+}
+
+// Tiles with texts, each an element of its own.
+class RoomyTiles {
+  constructor() {
+    this.element = make("div", { class: "tiles" });
+    this.tiles = new Map();
+  }
+
+  show(order, changed) {
+    for (const key of changed) if (this.tiles.has(key)) dress(this.tiles.get(key), devices.get(key));
+    if (!order) return;
+    const kept = new Set(order);
+    for (const [key, tile] of this.tiles) {
+      if (kept.has(key)) continue;
+      this.tiles.delete(key);
+      tile.remove();
+    }
+    let next = this.element.firstChild;
+    for (const key of order) {
+      let tile = this.tiles.get(key);
+      if (tile && tile === next) {
+        next = next.nextSibling;
+        continue;
+      }
+      if (!tile) {
+        tile = make("button", { type: "button", tabindex: "-1", "data-device": key }, make("b"), make("small"));
+        this.tiles.set(key, tile);
+        dress(tile, devices.get(key));
+      }
+      this.element.insertBefore(tile, next);
+    }
+    if (!this.element.querySelector("[tabindex='0']")) this.element.firstElementChild?.setAttribute("tabindex", "0");
+  }
+
+  dim() {
+    for (const [key, tile] of this.tiles) tile.classList.toggle("dim", !matches(devices.get(key)));
+  }
+
+  focus(key) {
+    goTo(this.tiles.get(key));
+  }
+
+  close() {
+    this.element.remove();
+  }
+}
+
+function dress(tile, row) {
+  const classes = ["tile", row.health.state];
+  if (row.holders.length) classes.push("held");
+  if (row.releasing) classes.push("releasing");
+  if (!matches(row)) classes.push("dim");
+  tile.className = classes.join(" ");
+  const label = describe(row);
+  tile.setAttribute("aria-label", label);
+  tile.title = label;
+  const holder = row.holders[0];
+  const words = holder ? podOf(holder) : row.releasing ? "being released" : row.health.state === "Healthy" ? "free" : row.health.reason || healthOf(row);
+  tile.firstChild.textContent = plain(row.id);
+  tile.lastChild.textContent = plain(words);
+}
+
+function goTo(tile) {
+  for (const each of tile.parentElement.querySelectorAll("[tabindex='0']")) each.setAttribute("tabindex", "-1");
+  tile.setAttribute("tabindex", "0");
+  tile.focus();
+}
+
+// One tile of a group can be reached with the tabulator key; the arrows go from there.
+byId("devices").addEventListener("keydown", (event) => {
+  const tile = event.target.closest(".tile");
+  if (!tile) return;
+  const all = [...tile.parentElement.children];
+  const at = all.indexOf(tile);
+  const columns = Math.max(1, all.findIndex((each) => each.offsetTop > all[0].offsetTop));
+  const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns, Home: -at, End: all.length - 1 - at }[event.key];
+  if (step === undefined) return;
+  event.preventDefault();
+  goTo(all[Math.min(all.length - 1, Math.max(0, at + step))]);
+});

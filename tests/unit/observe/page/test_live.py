@@ -1,0 +1,96 @@
+"""The state of a node as its readers get it: whole, in portions, then what changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from plugbay.observe.page.live import LiveNode
+from plugbay.observe.page.rows import NODE
+from plugbay.observe.view import ObservedNode, ReadingProblem, Witness
+from tests.unit.observe.page.test_rows import GPU, NOW, WEB, device, node
+
+
+async def event(stream: AsyncIterator[bytes]) -> tuple[str, Any]:
+    lines = dict(line.split(": ", 1) for line in (await anext(stream)).decode().strip().splitlines())
+    return lines["event"], json.loads(lines["data"])
+
+
+async def whole(stream: AsyncIterator[bytes]) -> dict[str, Any]:
+    """All rows up to the end of a whole state."""
+    name, content = await event(stream)
+    assert name == "state"
+    rows = dict(content["put"])
+    while (told := await event(stream))[0] != "live":
+        assert told[0] == "more"
+        rows |= dict(told[1]["put"])
+    return rows
+
+
+async def test_many_devices_come_in_portions() -> None:
+    live = LiveNode()
+    await live.show(node(*(device(str(number)) for number in range(1200))))
+    async with aclosing(live.stream()) as stream:  # type: ignore[type-var]
+        assert len(await whole(stream)) == 1200 + 2
+    assert len(json.loads(await live.state())["put"]) == 1200 + 2
+
+
+async def test_a_reader_gets_each_change_once() -> None:
+    live = LiveNode()
+    await live.show(node(device("a")))
+    async with aclosing(live.stream()) as stream:  # type: ignore[type-var]
+        await whole(stream)
+        await live.show(node(device("a")))  # nothing has changed
+        await live.show(node(device("a", holders=(WEB,))))
+        await live.show(node(device("b")))
+        name, first = await event(stream)
+        assert (name, [key for key, _ in first["put"]]) == ("change", [f"r {GPU}", f"d {GPU} a"])
+        assert [each["text"] for each in first["events"]] == ["a was given to default/web/main"]
+        name, second = await event(stream)
+        assert (name, second["gone"]) == ("change", [f"d {GPU} a"])
+
+
+async def test_a_reader_that_is_far_behind_gets_the_state_anew() -> None:
+    live = LiveNode()
+    await live.show(node(device("a")))
+    async with aclosing(live.stream()) as stream:  # type: ignore[type-var]
+        await whole(stream)
+        for number in range(100):
+            await live.show(node(device(str(number))))
+        assert set(await whole(stream)) == {NODE, f"r {GPU}", f"d {GPU} 99"}
+
+
+async def test_what_changes_while_a_state_is_sent_comes_after_it() -> None:
+    live = LiveNode()
+    await live.show(node(device("a")))
+    async with aclosing(live.stream()) as stream:  # type: ignore[type-var]
+        assert (await event(stream))[0] == "state"
+        await live.show(node(device("b")))
+        names = [(await event(stream))[0] for _ in range(3)]
+    assert names == ["more", "live", "change"]
+
+
+async def test_a_quiet_stream_shows_signs_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("plugbay.observe.page.live._SIGN_OF_LIFE_S", 0.01)
+    live = LiveNode()
+    async with aclosing(live.stream()) as stream:  # type: ignore[type-var]
+        await whole(stream)
+        assert await anext(stream) == b":\n\n"
+        await live.show(node(device("a")))
+        while (told := await anext(stream)) == b":\n\n":
+            pass
+        assert told.startswith(b"event: change\n")
+
+
+async def test_a_kubelet_that_restarts_has_lost_no_device_on_the_page() -> None:
+    live = LiveNode()
+    await live.show(node(device("a")))
+    await live.show(ObservedNode(taken=NOW, root="/k", problems=(ReadingProblem(Witness.POD_RESOURCES, "gone"),)))
+    state = json.loads(await live.state())
+    assert f"d {GPU} a" in dict(state["put"])
+    assert dict(state["put"])[NODE]["problems"] == ["gone"]
+    assert [event["text"] for event in state["events"]] == ["gone"]
