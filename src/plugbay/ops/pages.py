@@ -1,4 +1,4 @@
-"""The pages by which a process is operated: ``/metrics``, ``/healthz``, ``/readyz``, ``/status``.
+"""The pages by which a process is operated: ``/metrics``, ``/healthz``, ``/livez``, ``/readyz``, ``/status``.
 
 They only read. A page is made once for all readers within a second, and in slices, so that no reader keeps the process
 from its duties.
@@ -42,6 +42,7 @@ class Pages:
         measured: gives the metrics that have to be asked for, within some seconds; None for none.
         texts: gives metrics that have been made into text already, for those that are too many to make at each scrape.
         notes: gives a line for each thing that is wrong with a process that does its work all the same.
+        readiness: the paths of the page that says whether the process does its work.
     """
 
     metrics: Callable[[], Iterable[Metric]]
@@ -51,6 +52,7 @@ class Pages:
     measured: Callable[[], Awaitable[Iterable[Metric]]] | None = None
     texts: Callable[[], Iterable[str]] = tuple
     notes: Callable[[], Sequence[str]] = tuple
+    readiness: Sequence[str] = ("/readyz",)
 
 
 @asynccontextmanager
@@ -105,6 +107,7 @@ class _Answers:
         async def unready() -> tuple[Sequence[str], Sequence[str]]:
             return tuple(pages.unready()), tuple(pages.notes())
 
+        self._readiness = pages.readiness
         self._metrics = _Shared(metrics, max_age_s)
         self._status = _Shared(status, max_age_s)
         self._problems = _Shared(problems, max_age_s)
@@ -116,7 +119,8 @@ class _Answers:
             ("/metrics", self.metrics),
             ("/healthz", self.health),
             ("/healthz/{check}", self.one_check),
-            ("/readyz", self.readiness),
+            ("/livez", self.health),
+            *((path, self.readiness) for path in self._readiness),
             ("/status", self.status),
         ):
             router.add("GET", template, page)

@@ -68,6 +68,7 @@ async def test_healthz_says_which_check_fails_and_why() -> None:
         )
         assert (await page(at, "/healthz/part")).status == 500
         assert (await page(at, "/healthz/other"))[:2] == (200, "ok")
+        assert (await page(at, "/livez")).status == 500
         unknown: Page = await page(at, "/healthz/none")
         assert unknown.status == 404
         assert unknown.json()["message"] == "there is no health check none; there are: ping, part, other"

@@ -76,6 +76,7 @@ async def test_process_is_unready_before_anything_is_served() -> None:
     pages = PluginPages(SystemClock(), version="1.2.3", proc=PROC)
     async with serve_pages(pages.pages(), LOOPBACK, max_age_s=0) as at:
         assert (await page(at, "/readyz"))[:2] == (503, "nothing is served yet\n")
+        assert (await page(at, "/health"))[:2] == (503, "nothing is served yet\n")
         assert (await page(at, "/healthz")).text == "ok"
         assert (await page(at, "/metrics")).value("process_resident_memory_bytes") > 1_000_000
 
@@ -83,6 +84,8 @@ async def test_process_is_unready_before_anything_is_served() -> None:
 async def test_readiness_follows_the_kubelet_through_its_restart(paths: KubeletPaths) -> None:
     async with fake_kubelet(paths) as kubelet, served(paths, Things("a"), Things("b", resource=OTHER)) as at:
         await page_once(at, "/readyz", 200)
+        await page_once(at, "/health", 200)
+        await page_once(at, "/livez", 200)
         assert {state_of(each) for each in (await page(at, "/status")).json()["resources"]} == {"streaming"}
         await kubelet.stop()
         unready = (await page_once(at, "/readyz", 503)).text.splitlines()

@@ -207,6 +207,9 @@ def _options(target: str, args: argparse.Namespace, files: FilesOfPod) -> Iterat
         value, option = getattr(args, action.dest, None), next(iter(action.option_strings), "")
         if value is None or value == action.default:
             continue
+        if action.nargs == 0:  # a switch
+            yield option
+            continue
         for each in value if isinstance(value, list) else [value]:
             place = files.add_named(Path(each)) if option in naming_files else each
             yield f"{option}={place.absolute() if isinstance(place, Path) else place}"

@@ -78,9 +78,10 @@ def serve(args: argparse.Namespace) -> int:
         return dry_run.run(args)
     if args.against is not None:
         raise UsageError("--against goes with --dry-run")
-    address = None if args.metrics is None else _address_of(args.metrics)
     members = [member for _, of_target in load_targets(args) for member in of_target]
-    root = chosen_kubelet_root(args)  # only now: `nvidia` has an option of its own for it
+    # Only now: `nvidia` and `generic` have options of their own for these.
+    address = None if args.metrics is None else _address_of(args.metrics)
+    root = chosen_kubelet_root(args)
     endings = Endings(
         OnRefusal.EXIT if args.exit_on_refusal else OnRefusal.ASK_AGAIN,
         IfNone.EXIT if args.exit_if_none else IfNone.WAIT,

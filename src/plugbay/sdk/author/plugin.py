@@ -129,6 +129,8 @@ class DevicePlugin:
 
     _ask_refresh: Callable[[], object] | None = None
     """The function that starts a run of ``discover``; set while the plugin is served, see `bind_refresh`."""
+    _further_checks: Sequence[Callable[..., Any]] = ()
+    """The checks that are not methods, for plugins whose checks an operator's rules make."""
 
     def __getstate__(self) -> dict[str, Any]:
         """The state for an isolated health check, which works on a copy in another process."""
@@ -199,7 +201,7 @@ class _FunctionPlugin(DevicePlugin):
         self.watch = watch
         self.every = every
         self.join_env = join_env
-        self.checks = checks
+        self._further_checks = checks
         self.__doc__ = function.__doc__
 
     def discover(self) -> Discovered:
@@ -238,12 +240,12 @@ def gives_back(plugin: DevicePlugin) -> bool:
 
 
 def health_checks(plugin: DevicePlugin) -> tuple[HealthCheck, ...]:
-    """The plugin's checks, those given to ``@plugin`` included.
+    """The plugin's checks, those that are not methods included.
 
     Raises:
         InvalidHealthCheck: one takes other parameters than a check does, or is not marked.
     """
-    return checks_of(plugin, plugin.checks if isinstance(plugin, _FunctionPlugin) else ())
+    return checks_of(plugin, plugin._further_checks)
 
 
 def resource_of(plugin: DevicePlugin) -> ResourceName:

@@ -1,4 +1,4 @@
-"""The pages of a plugin process: ``/metrics``, ``/healthz``, ``/readyz``, ``/status``."""
+"""The pages of a plugin process: ``/metrics``, ``/healthz``, ``/livez``, ``/readyz``, ``/health``, ``/status``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from plugbay.sdk.author.plugin import health_checks
 from plugbay.sdk.discovery.history import DeviceHistory
 from plugbay.sdk.process.metrics import config_metrics, plugin_metrics
 from plugbay.sdk.process.roster import Roster
-from plugbay.sdk.process.sources import ConfigState, Configured, Measures
+from plugbay.sdk.process.sources import ConfigState, Configured, Measures, MeasuresServers
 from plugbay.sdk.release.report import release_status
 from plugbay.sdk.serving.server import PluginServer
 
@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 MEASURING_S: Final = 3.0
 """The time that the metrics of a source may take: a scrape has ten seconds by default."""
 POD_LIST_AGE_S: Final = 1.0
+READINESS: Final = ("/readyz", "/health")
+"""The second path is that of squat's plugin, which its users' probes ask."""
 
 
 class PluginPages:
@@ -52,7 +54,9 @@ class PluginPages:
         self._epoch = self._started - timedelta(seconds=asyncio.get_running_loop().time())
 
     def pages(self) -> Pages:
-        return Pages(self._metrics, {}, self._unready, self._status, self._measured, notes=self._notes)
+        return Pages(
+            self._metrics, {}, self._unready, self._status, self._measured, notes=self._notes, readiness=READINESS
+        )
 
     def _served(self) -> Sequence[PluginServer]:
         return () if self.roster is None else self.roster.servers
@@ -61,8 +65,17 @@ class PluginPages:
         return [
             *plugin_metrics(self._served()),
             *config_metrics(self._configs()),
+            *self._of_sources(),
             *process_metrics(self._proc, started=self._started),
         ]
+
+    def _of_sources(self) -> Iterator[Metric]:
+        sources = () if self.roster is None else self.roster.sources
+        for source in sources:
+            if isinstance(source, MeasuresServers):
+                plugins = source.members
+                own = [each for each in self._served() if any(each.plugin is plugin for plugin in plugins)]
+                yield from source.server_metrics(own)
 
     async def _measured(self) -> list[Metric]:
         """The metrics that sources of plugins have to ask for. One that fails, or takes too long, gives none."""

@@ -33,6 +33,7 @@ from plugbay.values import dataclass
 
 if TYPE_CHECKING:
     from plugbay.model.podresources import PodResources
+    from plugbay.sdk.serving.server import PluginServer
 
 logger = logging.getLogger(__name__)
 
@@ -84,6 +85,17 @@ class Measures(Protocol):
         Args:
             pods: the pods with their devices; None when they cannot be known.
         """
+
+
+@runtime_checkable
+class MeasuresServers(Protocol):
+    """A `MemberSource` with further metrics of what the servers of its plugins count."""
+
+    @property
+    def members(self) -> Sequence[Member]: ...
+
+    def server_metrics(self, servers: Sequence[PluginServer]) -> Sequence[Metric]:
+        """The metrics of this moment, by the servers of its members."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,11 +55,12 @@ def add_targets(
             examples=[" ".join(filter(None, (parser.prog, module.EXAMPLE, needs)))],
             run=parser.get_default("run"),
         )
-        own.set_defaults(targets_of=command, plugins=None, reload=False, targets=[target])
+        own.set_defaults(targets_of=command, plugins=None, reload=False, targets=[target], config=None)
         own.explain_unknown = partial(of_another_target, command=command)
         module.add_options(own)
         others = own.add_argument_group(f"options of every target of `{command}`")
-        add_config(others)
+        if not own.knows("--config"):  # a target may call a file of its own so
+            add_config(others)
         add_options(others)
         return own
 

@@ -37,7 +37,11 @@ class ReadyMade(Protocol):
     EXAMPLE: str
 
     def add_options(self, parser: argparse._ActionsContainer) -> None:
-        """Add its options, which no other argument of ``serve``, ``devices`` or ``cdi generate`` may be called."""
+        """Add its options, which no other argument of ``serve``, ``devices`` or ``cdi generate`` may be called.
+
+        One may be ``--config``, with another destination: the target has a config file of its own then, and cannot be
+        served together with a file of targets.
+        """
 
     def from_options(self, args: argparse.Namespace) -> Sequence[Member]:
         """The plugins of such options.
@@ -82,12 +86,16 @@ def ready_made(target: str) -> ReadyMade:
 class ReadyMadeParser(CommandParser):
     """Parses what follows the name of a target, such as ``plugbay serve directory``."""
 
+    def knows(self, option: str) -> bool:
+        """Whether it has such an option already."""
+        return option in self._option_string_actions
+
     def parse_known_args(  # type: ignore[override]  # as in `CommandParser`
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         given = list(args or ())
         for at in self.heads(given):  # first, as one that is mistyped is missing as well
-            if given[at].startswith("--") and given[at].partition("=")[0] not in self._option_string_actions:
+            if given[at].startswith("--") and not self.knows(given[at].partition("=")[0]):
                 self.error(self._unknown(given[at]))
         return super().parse_known_args(given, namespace)
 

@@ -1,0 +1,67 @@
+"""The rules while they are served: read at the start, and again whenever their file may have changed."""
+
+from __future__ import annotations
+
+import logging
+
+from plugbay.errors import OperatorError
+from plugbay.plugins.generic.config.rules import Entry, GenericConfig
+from plugbay.plugins.generic.serving.settings import GenericSettings
+from plugbay.sdk.hooks.calls import in_thread
+from plugbay.sdk.process.sources import ConfigState
+
+logger = logging.getLogger(__name__)
+
+
+class ActiveRules:
+    """The config in use; a broken newer one changes nothing but what is told.
+
+    Attributes:
+        config: in use.
+
+    Raises:
+        OperatorError: the first one is broken.
+    """
+
+    def __init__(self, settings: GenericSettings) -> None:
+        self._settings = settings
+        self._problem = ""
+        self.config: GenericConfig = settings.load()
+
+    @property
+    def state(self) -> ConfigState | None:
+        """The config for pages and metrics; None if it comes from no file."""
+        if self._settings.file is None:
+            return None
+        return ConfigState(str(self._settings.file), "", self._problem)
+
+    async def read(self) -> None:
+        """Read the config anew, and log what became of it."""
+        try:
+            config: GenericConfig = await in_thread(self._settings.load)
+        except OperatorError as error:
+            if str(error) != self._problem:  # the same one over and over is one line in the log
+                logger.error("configuration rejected, keeping the previous one: %s", error)
+            self._problem = str(error)
+            return
+        if self._problem and config == self.config:
+            logger.info("%s is right again; it says what is in use", config.source)
+        self._problem = ""
+        for line in changed_entries(self.config, config):
+            logger.info("%s: %s", config.source, line)
+        self.config = config
+
+
+def changed_entries(before: GenericConfig, after: GenericConfig) -> list[str]:
+    """A line for each entry that is not in both configs alike."""
+    old = {_title(entry): entry for entry in before.entries}
+    new = {_title(entry): entry for entry in after.entries}
+    return [
+        *(f"removed: {title}" for title in old if title not in new),
+        *(f"changed: {title}" for title in new if title in old and new[title] != old[title]),
+        *(f"added: {title}" for title in new if title not in old),
+    ]
+
+
+def _title(entry: Entry) -> str:
+    return f"{entry.domain}/{entry.name}"

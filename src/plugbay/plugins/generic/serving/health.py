@@ -1,0 +1,97 @@
+"""The checks of a resource: whether nodes open, and what an operator's command says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from plugbay.model.devices import Device
+from plugbay.model.health import HEALTHY, Health, unhealthy, unknown
+from plugbay.model.ids import DeviceId
+from plugbay.plugins.generic.config.rules import CommandRule, HealthRule
+from plugbay.plugins.generic.selecting.units import Unit
+from plugbay.plugins.generic.serving.commanding import UnfilledCommand, command_environ, command_words
+from plugbay.plugins.generic.serving.commands import run_command
+from plugbay.plugins.generic.serving.opening import opening, reading
+from plugbay.sdk.author.checks import health
+from plugbay.values import dataclass
+
+OPENS_EVERY_S: Final = 30.0
+"""The kernel does not tell when a device stops to open."""
+_OPENS_WITHIN_S: Final = 10.0
+_TO_END_S: Final = 5.0
+"""The time that a command which was killed has to be gone."""
+
+Check = Callable[[Device], Health | Awaitable[Health]]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSurroundings:
+    """The things that checks need besides the device.
+
+    Attributes:
+        root: of the machine's files.
+        variables: the environment of commands.
+    """
+
+    root: Path
+    variables: Mapping[str, str]
+
+
+def checks_by(
+    rules: tuple[HealthRule, ...],
+    unit_of: Callable[[DeviceId], Unit | None],
+    around: CheckSurroundings,
+    outcomes: Counter[str],
+) -> Iterator[Check]:
+    """The checks that groups of one resource want, for `plugbay.sdk.author.plugin.health_checks`.
+
+    Args:
+        unit_of: gives the unit of a device that is there; None for one that is not, and has no health of its own.
+        outcomes: counts ends of commands.
+    """
+    if any(rule.opens for rule in rules):
+
+        @health(every=OPENS_EVERY_S, fall=1, timeout=_OPENS_WITHIN_S)
+        def opens(device: Device) -> Health:
+            unit = unit_of(device.id)
+            return HEALTHY if unit is None or not unit.group.health.opens else _opening(unit, around.root)
+
+        yield opens
+    for command in dict.fromkeys(rule.command for rule in rules if rule.command is not None):
+        yield _command_check(command, unit_of, around, outcomes)
+
+
+def _opening(unit: Unit, root: Path) -> Health:
+    found = (
+        *(opening(node, root=root) for node in unit.nodes),
+        *(reading(mount, root=root) for mount in unit.mounts),
+    )
+    return next((each for each in found if not each.is_healthy), HEALTHY)
+
+
+def _command_check(
+    rule: CommandRule,
+    unit_of: Callable[[DeviceId], Unit | None],
+    around: CheckSurroundings,
+    outcomes: Counter[str],
+) -> Check:
+    @health(every=rule.every_s, fall=1, timeout=rule.timeout_s + _TO_END_S)
+    async def command(device: Device) -> Health:
+        unit = unit_of(device.id)
+        if unit is None or unit.group.health.command != rule:
+            return HEALTHY
+        words = command_words(rule, unit)
+        if isinstance(words, UnfilledCommand):
+            return unknown("CommandUnusable", words.problem)
+        outcome = await run_command(words, environ=command_environ(unit, around.variables), timeout_s=rule.timeout_s)
+        outcomes[outcome.word] += 1
+        if outcome.is_late:
+            return unhealthy("CommandTimedOut", f"{words[0]} {outcome.problem}")
+        if outcome.problem:
+            return unhealthy("CommandFailed", outcome.said or f"{words[0]} {outcome.problem}")
+        return HEALTHY
+
+    return command

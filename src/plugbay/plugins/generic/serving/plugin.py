@@ -1,0 +1,112 @@
+"""One resource of the generic plugin, served."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+
+from plugbay.errors import HookFailed
+from plugbay.model.assignments import Assignment
+from plugbay.model.devices import Device
+from plugbay.model.health import HEALTHY, Health, unhealthy
+from plugbay.model.ids import DeviceId
+from plugbay.plugins.generic.selecting.units import Unit
+from plugbay.plugins.generic.serving.commanding import UnfilledCommand, command_environ, command_words
+from plugbay.plugins.generic.serving.commands import run_command
+from plugbay.plugins.generic.serving.health import CheckSurroundings, checks_by
+from plugbay.plugins.generic.serving.offers import GenericOffer, shape_of
+from plugbay.sdk.author.plugin import DevicePlugin
+from plugbay.sdk.author.release_settings import ReleasePolicy
+
+
+class GenericPlugin(DevicePlugin):
+    """The units of one resource; `offer` changes them while they are served.
+
+    A plugin with release commands gives no device again before its command has succeeded.
+
+    Attributes:
+        shape: the part of the rules that cannot change while it is served.
+        checked, released: count ends of commands of health checks and releases: ``ok``, ``failed``, ``late``.
+    """
+
+    def __init__(self, offer: GenericOffer, around: CheckSurroundings) -> None:
+        self.resource_name = offer.resource
+        self.shape = shape_of(offer.entry)
+        self.checked = Counter[str]()
+        self.released = Counter[str]()
+        self._offer = offer
+        self._around = around
+        self._known: dict[DeviceId, Unit] = dict(offer.units)
+        self._unreleased: dict[DeviceId, Health] = {}
+        self._news: set[asyncio.Event] = set()
+        self._further_checks = tuple(checks_by(self.shape.health, self._unit_there, around, self.checked))
+        if self.shape.cdi_kind:
+            self.cdi_kind = self.shape.cdi_kind
+        if self.shape.releases:
+            self.release_policy = ReleasePolicy.STRICT
+            self.release = self._give_back  # type: ignore[method-assign]  # `offers` looks for it
+
+    @property
+    def offered(self) -> GenericOffer:
+        return self._offer
+
+    def offer(self, offer: GenericOffer) -> None:
+        """Offer this from now on; from the event loop's thread."""
+        if offer == self._offer:
+            return
+        self._offer = offer
+        self._known.update(offer.units)
+        self._tell()
+
+    def _tell(self) -> None:
+        for news in self._news:
+            news.set()
+
+    async def discover(self) -> AsyncIterator[list[Device]]:
+        news = asyncio.Event()
+        self._news.add(news)
+        try:
+            while True:
+                news.clear()
+                yield list(map(self._device, self._offer.units.values()))
+                await news.wait()
+        finally:
+            self._news.discard(news)
+
+    def _device(self, unit: Unit) -> Device:
+        device = Device(unit.id, device_nodes=unit.nodes, mounts=unit.mounts, numa_nodes=unit.numa_nodes)
+        return device.with_health(self._offer.ailing.get(unit.id) or self._unreleased.get(unit.id, HEALTHY))
+
+    def _unit_there(self, id: DeviceId) -> Unit | None:
+        """The unit of a device, unless a look has found something wrong with it: then there is nothing to check."""
+        return None if id in self._offer.ailing else self._offer.units.get(id)
+
+    # --- giving back ------------------------------------------------------------------------------------------------
+
+    async def _give_back(self, assignment: Assignment) -> None:
+        """Run the release command of each device; a device whose command fails is unhealthy until it succeeds."""
+        problems = {id: problem for id in assignment.device_ids if (problem := await self._release(id, assignment))}
+        before = self._unreleased
+        self._unreleased = {id: health for id, health in before.items() if id not in assignment.device_ids}
+        self._unreleased |= {id: unhealthy("ReleaseFailed", problem) for id, problem in problems.items()}
+        if self._unreleased != before:
+            self._tell()
+        if problems:
+            raise HookFailed(self.resource_name, "release", list(problems), f"failed: {'; '.join(problems.values())}")
+
+    async def _release(self, id: DeviceId, assignment: Assignment) -> str:
+        """Run the command of a device; returns why it failed."""
+        unit = self._known.get(id)
+        if unit is None:
+            return f"device {id} is not on the machine; its release command runs when it is back"
+        if (rule := unit.group.release) is None:
+            return ""
+        words = command_words(rule, unit)
+        if isinstance(words, UnfilledCommand):
+            return words.problem
+        environ = {**command_environ(unit, self._around.variables), "PLUGBAY_ASSIGNMENT": assignment.key}
+        outcome = await run_command(words, environ=environ, timeout_s=rule.timeout_s)
+        self.released[outcome.word] += 1
+        said = f" ({outcome.said})" if outcome.said else ""
+        return f"{words[0]} {outcome.problem}{said}" if outcome.problem else ""
