@@ -1,0 +1,199 @@
+"""The identities of devices: texts that are the same after a replug and a reboot, and different for different devices.
+
+A device that tells a serial number is known by it. Devices that tell none, or the same as another of their model, are
+known by the port they are in. The kernel's own numbers, as in ``ttyUSB0``, say nothing: they go by order of arrival.
+
+Source: udev's ``ID_PATH`` and ``ID_SERIAL`` for the idea; Linux ``Documentation/ABI/testing/sysfs-class-net`` for
+``addr_assign_type``, ``sysfs-bus-usb`` for ``devpath``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from plugbay.plugins.generic.machine.properties import cleaned
+from plugbay.plugins.generic.machine.relations import (
+    behind,
+    is_on_bus,
+    is_pci_function,
+    is_usb_device,
+    physical,
+)
+from plugbay.plugins.generic.machine.tree import DeviceTree
+from plugbay.plugins.generic.machine.values import SysDevice
+
+_PERMANENT: Final = "0"
+"""How ``addr_assign_type`` says that an address is that of the hardware."""
+MARKED: Final = ("block", "net", "scsi", "usb")
+"""The subsystems whose devices have marks; see `mark_of`."""
+_NOTHING: Final = frozenset("0-:. x")
+"""A serial number of nothing else was never set."""
+_DIGITS: Final = re.compile(r"([0-9]+)")
+
+
+def identity(tree: DeviceTree, device: SysDevice) -> str:
+    """The identity of a device, such as ``usb:10c4:ea60:0001``, ``usb:10c4:ea60@0000:00:14.0/0-1.4/1.0/tty0``.
+
+    =========  ====================================================================================================
+    USB        vendor, product, and the serial number; without a number of its own, controller, bus and port
+    PCI        ``pci:0000:3b:00.0``
+    disk       ``disk:`` with its world-wide name or serial number; with its place too, if another has the same
+    network    ``net:`` with the permanent address, or as a part of its parent
+    VFIO       ``vfio:`` with the functions of the group
+    virtual    ``virtual:misc/kvm``
+    =========  ====================================================================================================
+
+    A part of a physical device has the way from there behind a slash. Texts of devices are cleaned.
+    """
+    top = physical(tree, device)
+    return _own(tree, device, top) or "/".join([_of_physical(tree, top), *_way(tree, device, top)])
+
+
+def twins(tree: DeviceTree, device: SysDevice) -> tuple[SysDevice, ...]:
+    """The other devices that tell the same serial number, world-wide name or address; see `identity`."""
+    mark = mark_of(tree, device)
+    if not mark:
+        return ()
+    alike = tree.grouped(device.subsystem, mark_of).get(mark, ())
+    return tuple(each for each in alike if each.path != device.path)
+
+
+# --- by something of its own -----------------------------------------------------------------------------------------
+
+
+def _own(tree: DeviceTree, device: SysDevice, top: SysDevice) -> str:
+    """An identity that needs no other device's; empty if it has none."""
+    if device.subsystem == "vfio" and (functions := behind(tree, device)):
+        return "vfio:" + "+".join(sorted(each.name for each in functions))
+    if device.subsystem == "block" and device.devtype == "partition":
+        above = next(tree.ancestors(device), None)
+        return f"{identity(tree, above)}/{_step(tree, device)}" if above else ""
+    if (device.subsystem == "block" and device.devtype == "disk") or device.subsystem == "net":
+        return "" if twins(tree, device) else mark_of(tree, device)
+    return ""
+
+
+def mark_of(tree: DeviceTree, device: SysDevice) -> str:
+    """The text by which a device is the only one of its kind, if no twin has the same; empty without one."""
+    if is_usb_device(device):
+        serial = _said(tree, device, "serial")
+        return f"{_usb_model(tree, device)}:{serial}" if serial else ""
+    if device.devtype == "scsi_device":
+        name = _said(tree, device, "wwid")
+        return f"disk:{name}" if name else ""
+    if device.subsystem == "block" and device.devtype == "disk":
+        names = ("wwid", "device/wwid", "serial", "dm/uuid", "md/uuid")
+        return next((f"disk:{text}" for name in names if (text := _said(tree, device, name))), "")
+    if device.subsystem == "net" and device.parent and _text(tree, device, "addr_assign_type") == _PERMANENT:
+        address = _said(tree, device, "address")
+        return f"net:{address}" if address else ""
+    return ""
+
+
+def _said(tree: DeviceTree, device: SysDevice, name: str) -> str:
+    """An attribute that says something: a serial number of zeros does not."""
+    text = _text(tree, device, name)
+    return "" if _NOTHING.issuperset(text) else text
+
+
+def _text(tree: DeviceTree, device: SysDevice, name: str) -> str:
+    return cleaned(tree.attribute(device, name) or "")
+
+
+# --- by its place ------------------------------------------------------------------------------------------------
+
+
+def _of_physical(tree: DeviceTree, top: SysDevice) -> str:
+    if is_usb_device(top):
+        mark = mark_of(tree, top)
+        if mark and not twins(tree, top):
+            return mark
+        return f"{mark or _usb_model(tree, top)}@{_usb_place(tree, top)}"
+    if top.devtype == "scsi_device":
+        mark = mark_of(tree, top)
+        if mark and not twins(tree, top):
+            return mark
+        return f"{mark or 'disk:'}@{_above(tree, top)}"
+    if top.subsystem == "mmc" and (card := _said(tree, top, "cid")):
+        return f"mmc:{card}"
+    if is_on_bus(tree, top):
+        return f"{top.subsystem}:{top.name}"
+    return f"virtual:{top.subsystem}/{top.name}"
+
+
+def _usb_model(tree: DeviceTree, device: SysDevice) -> str:
+    vendor, product = (cleaned(tree.attribute(device, name) or "") for name in ("idVendor", "idProduct"))
+    return f"usb:{vendor}:{product}"
+
+
+def _usb_place(tree: DeviceTree, device: SysDevice) -> str:
+    """The controller, the bus among those of the controller, and the way through hubs.
+
+    Buses have numbers by order of arrival, so two controllers may swap theirs at a reboot.
+    """
+    hub = device
+    for each in tree.ancestors(device):
+        if not is_usb_device(each):
+            break
+        hub = each
+    number = _ordinal(tree, hub, _parent)
+    way = device.name.partition("-")[2] or "root"
+    above = next(tree.ancestors(hub), None)
+    return f"{above.name if above else hub.name}/{number}-{way}"
+
+
+def _above(tree: DeviceTree, disk: SysDevice) -> str:
+    """The place of a disk on SCSI: controller, host among those of the controller, target and unit.
+
+    Hosts have numbers by order of arrival. On SATA each port is a host.
+    """
+    hosts = [each for each in tree.ancestors(disk) if each.devtype == "scsi_host"]
+    function = next(filter(is_pci_function, tree.ancestors(disk)), None)
+    way = disk.name.partition(":")[2]
+    if not hosts or function is None:
+        return disk.name
+    return f"{function.name}/{_ordinal(tree, hosts[0], _controller)}-{way}"
+
+
+def _way(tree: DeviceTree, device: SysDevice, top: SysDevice) -> Iterator[str]:
+    """The steps down from a physical device: numbers of interfaces and ports, and classes with an ordinal."""
+    steps: list[str] = []
+    each: SysDevice | None = device
+    while each is not None and each.path != top.path:
+        steps.append(_step(tree, each))
+        each = next(tree.ancestors(each), None)
+    yield from reversed(steps)
+
+
+def _step(tree: DeviceTree, device: SysDevice) -> str:
+    if device.devtype == "usb_interface":
+        return device.name.rpartition(":")[2]
+    if device.devtype == "partition":
+        return f"part{_text(tree, device, 'partition') or device.name}"
+    if device.subsystem == "usb-serial":
+        return f"port{_text(tree, device, 'port_number') or 0}"
+    return f"{device.subsystem}{_ordinal(tree, device, _parent)}"
+
+
+def _ordinal(tree: DeviceTree, device: SysDevice, key: Callable[[DeviceTree, SysDevice], object]) -> int:
+    """The place among the devices of its subsystem that have the same key, in the order of their numbers."""
+    siblings = tree.grouped(device.subsystem, key).get(key(tree, device), ())
+    return sorted(siblings, key=lambda each: _natural(tree, each)).index(device) if device in siblings else 0
+
+
+def _parent(_: DeviceTree, device: SysDevice) -> object:
+    return device.parent, device.devtype
+
+
+def _controller(tree: DeviceTree, device: SysDevice) -> object:
+    function = next(filter(is_pci_function, tree.ancestors(device)), None)
+    return function and function.path, device.devtype
+
+
+def _natural(tree: DeviceTree, device: SysDevice) -> tuple[object, ...]:
+    """The port of a network interface, and names in the order of their numbers: ``video2`` before ``video10``."""
+    port = _text(tree, device, "dev_port") if device.subsystem == "net" else ""
+    parts = _DIGITS.split(device.name)
+    return int(port) if port.isdecimal() else 0, [int(part) if part.isdecimal() else part for part in parts]

@@ -1,0 +1,103 @@
+"""The machine: its devices, and what they are. This is what the other parts of the plugin ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from plugbay.kernel.uevent import Uevent
+from plugbay.plugins.generic.machine import identity, properties, relations
+from plugbay.plugins.generic.machine.links import read_links
+from plugbay.plugins.generic.machine.tree import DeviceTree
+from plugbay.plugins.generic.machine.values import SysDevice, SysPath
+
+_NONE: Final[frozenset[SysPath]] = frozenset()
+
+
+class SysMachine(DeviceTree):
+    """The devices of a machine with their properties, identities and places; for one thread at a time, and it blocks.
+
+    Looking is as lazy as `DeviceTree` says. Nothing here raises for what a device or its driver does.
+    """
+
+    def __init__(self, sys_root: Path, dev_root: Path) -> None:
+        self._links: Mapping[str, tuple[str, ...]] | None = None
+        super().__init__(sys_root, dev_root)
+
+    def property_of(self, device: SysDevice, name: str) -> str | None:
+        """A property such as ``vendor``, ``attr:speed`` or ``property:ID_BUS``; see `properties.property_of`."""
+        return properties.property_of(self, device, name)
+
+    def physical(self, device: SysDevice) -> SysDevice:
+        """The thing that can be unplugged and that the device is part of; see `relations.physical`."""
+        return relations.physical(self, device)
+
+    def identity(self, device: SysDevice) -> str:
+        """A text that stays over replug and reboot, and that no other device has; see `identity.identity`."""
+        return identity.identity(self, device)
+
+    def facts(self, device: SysDevice) -> Mapping[str, str]:
+        """The properties for templates that the device has, and ``identity``."""
+        names = {name: self.property_of(device, name) for name in properties.PROPERTY_NAMES}
+        return {name: text for name, text in names.items() if text} | {"identity": self.identity(device)}
+
+    def numa_nodes(self, device: SysDevice) -> frozenset[int]:
+        """The NUMA nodes that the device is near to; none if the kernel knows none."""
+        return relations.numa_nodes(self, device)
+
+    def pcie_root(self, device: SysDevice) -> str:
+        """The root of the PCI bus from which the device hangs, such as ``pci0000:3b``; empty without one."""
+        return relations.pcie_root(self, device)
+
+    def iommu_group(self, device: SysDevice) -> str:
+        """The number of the device's IOMMU group; empty without one."""
+        return relations.iommu_group(self, device)
+
+    def behind(self, device: SysDevice) -> tuple[SysDevice, ...]:
+        """The devices that do the work of a virtual one, such as the functions of a VFIO group."""
+        return relations.behind(self, device)
+
+    def node_links(self, node: str) -> tuple[str, ...]:
+        """The links of ``/dev/*/by-*`` that lead to a node, sorted. See `forget_links`."""
+        if self._links is None:
+            self._links = read_links(self.dev_root)
+        return self._links.get(node, ())
+
+    def forget_links(self) -> None:
+        """Read the links anew when they are next asked for: udev makes them some time after a uevent."""
+        self._links = None
+
+    def apply(self, event: Uevent) -> frozenset[SysPath]:
+        """Follow a uevent; see `DeviceTree.apply`. Devices whose identity depends on one that changed count too."""
+        path = SysPath(event.path)
+        before = self._twins_of(path)
+        changed = super().apply(event)
+        self.forget_links()
+        return changed | self._with_parts(before ^ self._twins_of(path))
+
+    def refresh(self) -> frozenset[SysPath]:
+        """Compare everything that was read; see `DeviceTree.refresh`."""
+        self.forget_links()
+        before = self._marked()
+        changed = super().refresh()
+        after = self._marked()
+        differ = {path for mark in before.keys() | after for path in before.get(mark, _NONE) ^ after.get(mark, _NONE)}
+        others = {path for members in (*before.values(), *after.values()) if members & differ for path in members}
+        return changed | self._with_parts(others)
+
+    def _marked(self) -> dict[object, frozenset[SysPath]]:
+        """The devices that have a serial number or the like, by that."""
+        groups = [self.grouped(name, identity.mark_of) for name in identity.MARKED if name in self.loaded()]
+        marks = {mark: found for group in groups for mark, found in group.items() if mark}
+        return {mark: frozenset(each.path for each in found) for mark, found in marks.items()}
+
+    def _twins_of(self, path: SysPath) -> frozenset[SysPath]:
+        device = self.known(path)
+        if device is None or device.subsystem not in self.loaded():
+            return _NONE
+        return frozenset(each.path for each in identity.twins(self, device))
+
+    def _with_parts(self, paths: Iterable[SysPath]) -> frozenset[SysPath]:
+        devices = [each for path in paths if (each := self.device(path)) is not None]
+        return frozenset(part.path for each in devices for part in (each, *self.below(each)))

@@ -1,0 +1,135 @@
+"""The properties by which rules choose devices, under the same names whatever bus a device is on.
+
+Source: Linux ``Documentation/ABI/{stable,testing}/sysfs-*``; udev(7) for attributes of the devices above.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from plugbay.plugins.generic.machine.relations import is_on_bus, is_usb_device, numa_nodes, physical, reach
+from plugbay.plugins.generic.machine.tree import DeviceTree
+from plugbay.plugins.generic.machine.values import SysDevice
+
+_Property: TypeAlias = Callable[[DeviceTree, SysDevice], str | None]
+
+_LONGEST: Final = 256
+_HEX: Final = re.compile(r"0x([0-9a-fA-F]+)")
+_HID_ID: Final = re.compile(r"[0-9A-F]+:0*([0-9A-F]{4}):0*([0-9A-F]{4})")
+
+
+def cleaned(text: str) -> str:
+    """A text of a device's on one line: without control characters, and cut after 256 characters.
+
+    Devices say what they like: escapes of terminals, newlines, or bytes of an empty flash memory.
+    """
+    shown = "".join(each if each.isprintable() else " " for each in text[: 2 * _LONGEST])
+    return " ".join(shown.split())[:_LONGEST].rstrip()
+
+
+def property_of(tree: DeviceTree, device: SysDevice, name: str) -> str | None:
+    """A property by its name; None if the device has none, or an empty one.
+
+    ``vendor``, ``serial`` and the like are those of the device, or of one above it that is part of the same thing.
+    ``attr:NAME`` is an attribute of the device or of any above it, nearest first, as udev's ``ATTRS{NAME}``;
+    ``property:KEY`` a line of their files ``uevent``. Texts are cleaned.
+    """
+    kind, colon, key = name.partition(":")
+    if not colon:
+        found = _PROPERTIES[name](tree, device) if name in _PROPERTIES else None
+    elif kind == "attr":
+        found = next((text for each in tree.lineage(device) if (text := tree.attribute(each, key))), None)
+    elif kind == "property":
+        found = next((text for each in tree.lineage(device) if (text := each.properties.get(key))), None)
+    else:
+        found = None
+    return cleaned(found) or None if found else None
+
+
+def _first(attributes: Mapping[str, str], default: str) -> _Property:
+    """An attribute by the subsystem of the device that has it."""
+
+    def find(tree: DeviceTree, device: SysDevice) -> str | None:
+        for each in reach(tree, device):
+            text = cleaned(tree.attribute(each, attributes.get(each.subsystem, default)) or "")
+            if text:
+                return text
+        return None
+
+    return find
+
+
+def _number(attributes: Mapping[str, str], hid_part: int) -> _Property:
+    """An ID of the vendor's or the product's: lower-case hex digits where it is a number."""
+
+    def find(tree: DeviceTree, device: SysDevice) -> str | None:
+        for each in reach(tree, device):
+            if hid := _HID_ID.fullmatch(each.properties.get("HID_ID", "")):
+                return hid[hid_part].lower()
+            text = cleaned(tree.attribute(each, attributes.get(each.subsystem, attributes[""])) or "")
+            if text and (each.subsystem != "input" or text != "0000"):
+                number = _HEX.fullmatch(text)
+                return number[1].lower() if number else text
+        return None
+
+    return find
+
+
+def _model(tree: DeviceTree, device: SysDevice) -> str | None:
+    return _MODEL(tree, device) or _NAME(tree, device)
+
+
+def _driver(tree: DeviceTree, device: SysDevice) -> str | None:
+    return next((each.driver for each in reach(tree, device) if each.driver), None)
+
+
+def _port(tree: DeviceTree, device: SysDevice) -> str | None:
+    top = physical(tree, device)
+    return top.name if is_usb_device(top) else None
+
+
+def _bus(tree: DeviceTree, device: SysDevice) -> str:
+    top = physical(tree, device)
+    return top.subsystem if is_on_bus(tree, top) else "virtual"
+
+
+def _address(tree: DeviceTree, device: SysDevice) -> str | None:
+    top = physical(tree, device)
+    return top.name if is_on_bus(tree, top) else None
+
+
+def _class(tree: DeviceTree, device: SysDevice) -> str | None:
+    for each in reach(tree, device):
+        for name in ("bInterfaceClass", "bDeviceClass") if each.subsystem == "usb" else ("class",):
+            if text := tree.attribute(each, name):
+                return text.strip().removeprefix("0x")
+    return None
+
+
+def _numa_node(tree: DeviceTree, device: SysDevice) -> str | None:
+    return ",".join(map(str, sorted(numa_nodes(tree, device)))) or None
+
+
+_MODEL: Final = _first({"usb": "product", "mmc": "name", "infiniband": "hca_type"}, "model")
+_NAME: Final = _first({}, "name")
+_PROPERTIES: Final[Mapping[str, _Property]] = {
+    "subsystem": lambda _, device: device.subsystem,
+    "devtype": lambda _, device: device.devtype,
+    "name": lambda _, device: device.name,
+    "node": lambda _, device: device.node,
+    "driver": _driver,
+    "vendor": _number({"usb": "idVendor", "input": "id/vendor", "": "vendor"}, 1),
+    "product": _number({"usb": "idProduct", "input": "id/product", "pci": "device", "": "product"}, 2),
+    "serial": _first({"infiniband": "node_guid"}, "serial"),
+    "manufacturer": _first({}, "manufacturer"),
+    "model": _model,
+    "port": _port,
+    "bus": _bus,
+    "class": _class,
+    "address": _address,
+    "numaNode": _numa_node,
+}
+PROPERTY_NAMES: Final = tuple(_PROPERTIES)
+"""The names without a colon."""

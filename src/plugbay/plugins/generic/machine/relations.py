@@ -1,0 +1,112 @@
+"""The things that devices of the kernel belong to: the physical device, the functions behind a virtual one, the bus.
+
+Source: Linux ``Documentation/ABI/testing/sysfs-bus-usb``, ``sysfs-kernel-iommu_groups``; ``Documentation/nvme``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from plugbay.plugins.generic.machine.tree import DeviceTree
+from plugbay.plugins.generic.machine.values import SysDevice, SysPath
+
+_LOGICAL: Final = frozenset(
+    "auxiliary cec counter gpio hdaudio hid iio mdio_bus media nvmem rmi4 scsi serial serial-base usb usb-serial "
+    "virtio".split()
+)
+"""Buses of parts of a device, between the device and what programs open."""
+_HOST_BRIDGE: Final = re.compile(r"pci[0-9a-f]{4,}:[0-9a-f]{2}")
+_CONTROLLER: Final = re.compile(r"nvme[0-9]+")
+
+
+def is_usb_device(device: SysDevice) -> bool:
+    return device.subsystem == "usb" and device.devtype == "usb_device"
+
+
+def is_pci_function(device: SysDevice) -> bool:
+    return device.subsystem == "pci"
+
+
+def physical(tree: DeviceTree, device: SysDevice) -> SysDevice:
+    """The thing that can be unplugged and that ``device`` is part of.
+
+    It is the nearest USB device; else the nearest device of a bus, such as a PCI function, a disk on SCSI or a chip on
+    I2C. A virtual one is the topmost device there is: ``input5`` for ``event3`` of uinput, often ``device`` itself.
+    """
+    lineage = [*tree.lineage(device)]
+    for each in lineage:
+        if is_usb_device(each):
+            return each
+    for each in lineage:
+        if is_on_bus(tree, each):
+            return each
+    logical = [each for each in lineage if each.subsystem in _LOGICAL]
+    return (logical or lineage)[-1]
+
+
+def is_on_bus(tree: DeviceTree, device: SysDevice) -> bool:
+    """Whether a device is one that its bus can lose as a whole."""
+    if device.subsystem in _LOGICAL:
+        return is_usb_device(device) or device.devtype == "scsi_device"
+    return tree.is_bus_device(device)
+
+
+def behind(tree: DeviceTree, device: SysDevice) -> tuple[SysDevice, ...]:
+    """The devices that do the work of a virtual one: functions of a VFIO group, controllers of an NVMe subsystem."""
+    if device.subsystem == "vfio":
+        return functions_of_group(tree, device.name.removeprefix("noiommu-"))
+    top = [*tree.lineage(device)][-1]
+    if top.subsystem != "nvme-subsystem":
+        return ()
+    names = [name for name in tree.reader.names(top.path) if _CONTROLLER.fullmatch(name)]
+    return _targets(tree, top.path, names)
+
+
+def functions_of_group(tree: DeviceTree, group: str) -> tuple[SysDevice, ...]:
+    """The devices of an IOMMU group, which VFIO hands out as a whole."""
+    directory = f"/kernel/iommu_groups/{group}/devices"
+    return _targets(tree, directory, tree.reader.names(directory)) if group.isdecimal() else ()
+
+
+def iommu_group(tree: DeviceTree, device: SysDevice) -> str:
+    """The number of the IOMMU group that a device is in; empty without one."""
+    if device.subsystem == "vfio" and device.name.isdecimal():
+        return device.name
+    return next((group for each in tree.lineage(device) if (group := tree.attribute(each, "iommu_group"))), "")
+
+
+def reach(tree: DeviceTree, device: SysDevice) -> Iterator[SysDevice]:
+    """The device and those above it as far as they describe the same thing: up to a USB device or a PCI function.
+
+    A hub or a controller describes itself only. A virtual device is described by the first one behind it.
+    """
+    for each in tree.lineage(device):
+        yield each
+        if is_usb_device(each) or is_pci_function(each):
+            return
+    for each in behind(tree, device)[:1]:
+        yield from reach(tree, each)
+
+
+def numa_nodes(tree: DeviceTree, device: SysDevice) -> frozenset[int]:
+    """The NUMA nodes that a device is near to; none if the kernel knows none."""
+    for each in tree.lineage(device):
+        text = tree.attribute(each, "numa_node") or ""
+        if text.strip().isdecimal():  # -1 is "not known"
+            return frozenset((int(text),))
+    return frozenset().union(*(numa_nodes(tree, each) for each in behind(tree, device)))
+
+
+def pcie_root(tree: DeviceTree, device: SysDevice) -> str:
+    """The root of the PCI bus from which a device hangs, such as ``pci0000:3b``; empty if it is not on one."""
+    for each in (device, *behind(tree, device)):
+        if found := next(filter(_HOST_BRIDGE.fullmatch, each.path.split("/")), None):
+            return found
+    return ""
+
+
+def _targets(tree: DeviceTree, directory: str, names: list[str]) -> tuple[SysDevice, ...]:
+    paths = (tree.reader.target(directory, name) for name in names)
+    return tuple(each for path in paths if path is not None and (each := tree.device(SysPath(path))) is not None)
