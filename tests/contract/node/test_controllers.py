@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +12,7 @@ import pytest
 
 from plugbay.node.config import NodeConfig
 from tests.contract.rigs.api_calls import MERGE, STRATEGIC, TABLE, ApiCaller, Json
-from tests.contract.rigs.node_run import DEADLINE_S, Node, name_of, running_node
+from tests.contract.rigs.node_run import Node, name_of, running_node
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Plugbay
@@ -50,7 +49,7 @@ async def cleared(node: Node, ask: ApiCaller) -> None:
         await ask("DELETE", path, {"propagationPolicy": "Background"})
     for each in (await ask("GET", PODS)).value["items"]:
         await ask("DELETE", f"{PODS}/{name_of(each)}", gracePeriodSeconds="0")
-        await gone(node, PODS, name_of(each))
+        await node.until_gone(name_of(each))
 
 
 def template(*command: str, policy: str = "", **container: Any) -> Json:
@@ -79,19 +78,6 @@ def is_rolled_out(value: Any) -> bool:
 
 async def rolled_out(node: Node) -> Any:
     return await node.until(DEPLOYMENTS, lambda _, value: is_rolled_out(value))
-
-
-async def gone(node: Node, path: str, name: str) -> None:
-    """Return when a list of objects does not have ``name`` any more."""
-
-    def wait() -> None:
-        with node.client.watch(path) as events:
-            listed: Any = node.client.get(path, {})
-            if any(name_of(each) == name for each in listed["items"]):
-                next(each for each in events if each.type == "DELETED" and name_of(each.object) == name)
-
-    async with asyncio.timeout(DEADLINE_S):
-        await asyncio.to_thread(wait)
 
 
 def state(value: Any) -> dict[str, str]:
@@ -147,7 +133,7 @@ async def test_what_a_deployment_owns_goes_with_it_or_stays(root: Path) -> None:
         await ask("POST", DEPLOYMENTS, deployment(2))
         await rolled_out(node)
         await ask("DELETE", f"{DEPLOYMENTS}/d", propagationPolicy="Orphan")
-        await gone(node, DEPLOYMENTS, "d")
+        await node.until_gone("d", DEPLOYMENTS)
         [orphan] = (await ask("GET", SETS)).value["items"]
         assert "ownerReferences" not in orphan["metadata"]
         await ask("POST", DEPLOYMENTS, deployment(2))
@@ -156,14 +142,14 @@ async def test_what_a_deployment_owns_goes_with_it_or_stays(root: Path) -> None:
         assert adopted["metadata"]["uid"] == orphan["metadata"]["uid"]
         answer = (await ask("DELETE", f"{DEPLOYMENTS}/d", {"propagationPolicy": "Foreground"})).value
         assert answer["metadata"]["finalizers"] == ["foregroundDeletion"]
-        await gone(node, DEPLOYMENTS, "d")
+        await node.until_gone("d", DEPLOYMENTS)
         assert (await ask("GET", SETS)).value["items"] == []
         assert (await ask("GET", PODS)).value["items"] == []
         await ask("POST", DEPLOYMENTS, deployment(1))
         await rolled_out(node)
         [pod] = (await ask("GET", PODS)).value["items"]
         await ask("DELETE", f"{DEPLOYMENTS}/d")
-        await gone(node, PODS, name_of(pod))
+        await node.until_gone(name_of(pod))
         assert (await ask("GET", SETS)).value["items"] == []
 
 
@@ -179,7 +165,7 @@ async def test_a_job_completes_is_counted_and_cleaned_up(root: Path) -> None:
         assert sorted(logs) == [b"0\n", b"1\n", b"2\n"]
         assert all("finalizers" not in each["metadata"] for each in pods)
         await ask("DELETE", f"{JOBS}/j", propagationPolicy="Foreground")
-        await gone(node, JOBS, "j")
+        await node.until_gone("j", JOBS)
         assert (await ask("GET", PODS)).value["items"] == []
         await ask("POST", JOBS, job("false", backoffLimit=0))
         failed = await node.until(JOBS, lambda _, value: state(value).get("Failed") == "True")

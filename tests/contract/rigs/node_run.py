@@ -60,6 +60,8 @@ class Node:
         return await self.until(PODS, lambda _, pod: name_of(pod) == name and pod["status"]["phase"] == phase)
 
     async def gone(self, name: str, **query: str) -> None:
+        """Delete a pod; returns when it is gone."""
+
         def delete() -> None:
             with self.client.watch(PODS) as events:
                 self.client.delete(f"{PODS}/{name}", query)
@@ -67,6 +69,17 @@ class Node:
 
         async with asyncio.timeout(DEADLINE_S):
             await asyncio.to_thread(delete)
+
+    async def until_gone(self, name: str, path: str = PODS) -> None:
+        """Return when the list at ``path`` has no such object any more: one that goes by itself, or was deleted."""
+
+        def look() -> None:
+            with self.client.watch(path) as events:
+                if self.client.find(f"{path}/{name}") is not None:  # asked now: it may be gone before the watch began
+                    next(event for event in events if event.type == "DELETED" and name_of(event.object) == name)
+
+        async with asyncio.timeout(DEADLINE_S):
+            await asyncio.to_thread(look)
 
     async def event(self, reason: str, about: str) -> Any:
         return await self.until(
