@@ -6,7 +6,6 @@ import contextlib
 import gc
 import logging
 import os
-import select
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.blocking import LoopGuard
+from tests.leftovers import still_running
 
 _SLOW_IS_FINE = [HealthCheck.too_slow]
 settings.register_profile(
@@ -113,8 +113,7 @@ def sockets() -> Iterator[Path]:
     """A new directory whose path is short enough (under 60 bytes) for sockets some levels below it."""
     with tempfile.TemporaryDirectory(prefix="pb", dir="/tmp") as directory:
         yield Path(directory)
-        left = {pid for pid in _running_on(directory) if not _ends(pid)}
-        if left:
+        if left := still_running(_running_on(directory), within_s=ENDING_S):
             pytest.fail(f"left running: {', '.join(f'{pid} ({_command(pid)})' for pid in sorted(left))}")
 
 
@@ -123,8 +122,7 @@ def no_process_left() -> Iterator[None]:
     """Fail a test after which a child process of ours still runs; one that is just ending is waited for."""
     before = _children()
     yield
-    left = _children() - before
-    if left := {pid for pid in left if not _ends(pid)}:
+    if left := still_running(_children() - before, within_s=ENDING_S):
         pytest.fail(f"left running: {', '.join(f'{pid} ({_command(pid)})' for pid in sorted(left))}")
 
 
@@ -144,15 +142,6 @@ def _running_on(directory: str) -> set[int]:
             if directory.encode() in commandline.read_bytes():
                 running.add(int(commandline.parent.name))
     return running
-
-
-def _ends(pid: int) -> bool:
-    """Whether child ``pid`` ends in time; its exit status is left to whoever started it."""
-    try:
-        with os.fdopen(os.pidfd_open(pid)) as process:
-            return bool(select.select([process], [], [], ENDING_S)[0])
-    except ProcessLookupError:
-        return True
 
 
 def _command(pid: int) -> str:

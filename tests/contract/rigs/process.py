@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import pickle
-import select
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -22,6 +21,7 @@ from plugbay.runtimes.port import ContainerId, ContainerSpec, ContainerState, Ex
 from plugbay.runtimes.process.unconfined import process_runtime
 from plugbay.runtimes.supervised.runtime import SupervisedRuntime
 from tests.container_specs import changed, container_spec
+from tests.leftovers import still_running
 
 DEADLINE_S = 30
 PROC = Path("/proc")
@@ -38,10 +38,10 @@ TWO_GROUPS = (
 @pytest.fixture
 def state_dir(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "containers"
-    left = [pid for pid in _pids() if _belongs(pid, tmp_path) and not _ends_soon(pid)]
+    left = still_running([pid for pid in _pids() if _belongs(pid, tmp_path)], within_s=DEADLINE_S)
     for pid in left:
         os.kill(pid, signal.SIGKILL)
-    assert left == [], "processes were left behind"
+    assert left == set(), "processes were left behind"
 
 
 @pytest.fixture
@@ -66,13 +66,15 @@ def new_runtime(state_dir: Path) -> SupervisedRuntime:
 
 @asynccontextmanager
 async def runtime_on(state_dir: Path, runtime: SupervisedRuntime | None = None) -> AsyncIterator[SupervisedRuntime]:
+    """A runtime whose instances are removed at the end, for which there is as much time again."""
     runtime = runtime or new_runtime(state_dir)
-    async with asyncio.timeout(DEADLINE_S):
-        try:
+    try:
+        async with asyncio.timeout(DEADLINE_S):
             yield runtime
-        finally:
+    finally:
+        async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as removing:
             for state in await runtime.list():
-                await runtime.remove(state.id)
+                removing.create_task(runtime.remove(state.id))
 
 
 def sh(spec: ContainerSpec, script: str) -> ContainerSpec:
@@ -147,17 +149,3 @@ def _belongs(pid: int, directory: Path) -> bool:
     except OSError:
         return False
     return os.fsencode(directory) in words
-
-
-def _ends_soon(pid: int) -> bool:
-    """Whether a process that has been killed is gone within the deadline."""
-    try:
-        pidfd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        poll = select.poll()
-        poll.register(pidfd, select.POLLIN)
-        return bool(poll.poll(DEADLINE_S * 1000))
-    finally:
-        os.close(pidfd)
