@@ -191,9 +191,13 @@ COMMANDS: Final[dict[str, Command | Group]] = {
         "judge a device plugin, in any language, by what kubelets need", "plugbay.cli.testing.conform:declare"
     ),
     "trace": Command(
-        "show, keep and replay what passes between a device plugin and its kubelet",
+        "show what passes between a device plugin and its kubelet, and keep it",
         "plugbay.cli.testing.trace:declare",
     ),
+    "record": Command(
+        "keep what plugins and their kubelet say, as a file for a bug report", "plugbay.cli.testing.record:declare"
+    ),
+    "replay": Command("play a recording again, and tell what differs", "plugbay.cli.testing.replay:declare"),
     "chaos": Command(
         "disturb a device plugin at random, and shorten what breaks it", "plugbay.cli.testing.chaos:declare"
     ),

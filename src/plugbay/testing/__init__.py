@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from plugbay.testing.local.pods import AdmittedPod, FinishedPod
     from plugbay.testing.local.settings import KubeletOptions
     from plugbay.testing.traffic.faults import FaultSwitch, FaultSwitches
-    from plugbay.testing.traffic.recorder import TrafficRecorder
-    from plugbay.testing.traffic.records import Party, TrafficEvent, TrafficRecord
     from plugbay.testing.traffic.transport import DisturbedTransport
+    from plugbay.traffic.recorder import TrafficRecorder
+    from plugbay.traffic.records import Party, TrafficEvent, TrafficRecord
 
 __all__ = [
     "AdmissionError",
@@ -97,8 +97,8 @@ if not TYPE_CHECKING:  # else a misspelt name would go unnoticed
             "plugbay.testing.local.pods": ["AdmittedPod", "FinishedPod"],
             "plugbay.testing.local.settings": ["KubeletOptions"],
             "plugbay.testing.traffic.faults": ["FaultSwitch", "FaultSwitches"],
-            "plugbay.testing.traffic.recorder": ["TrafficRecorder"],
-            "plugbay.testing.traffic.records": ["Party", "TrafficEvent", "TrafficRecord"],
+            "plugbay.traffic.recorder": ["TrafficRecorder"],
+            "plugbay.traffic.records": ["Party", "TrafficEvent", "TrafficRecord"],
             "plugbay.testing.traffic.transport": ["DisturbedTransport"],
         },
     )

@@ -18,9 +18,9 @@ from plugbay.ops.clock import SystemClock
 from plugbay.testing.fakes.plugin import fake_plugin
 from plugbay.testing.fakes.watched_plugin import fake_watched_plugin
 from plugbay.testing.traffic.faults import FaultSwitches
-from plugbay.testing.traffic.recorder import TrafficRecorder
-from plugbay.testing.traffic.records import Party, TrafficEvent
 from plugbay.testing.traffic.transport import DisturbedTransport
+from plugbay.traffic.recorder import TrafficRecorder
+from plugbay.traffic.records import Party, TrafficEvent
 from tests.contract.rigs.manager import DEADLINE_S, GOPHER, OTHER, Bench, bench, listed, pod, rejection
 
 END = TrafficEvent.END

@@ -24,10 +24,10 @@ from plugbay.testing.fakes.plugin import fake_plugin, refusing
 from plugbay.testing.fakes.watched_plugin import fake_watched_plugin
 from plugbay.testing.local.opening import local_kubelet
 from plugbay.testing.traffic.faults import FaultSwitches
-from plugbay.testing.traffic.recorder import TrafficRecorder
-from plugbay.testing.traffic.records import Party, TrafficEvent
 from plugbay.testing.traffic.relay.forwarding import TrafficWatch
 from plugbay.testing.traffic.relay.relay import relay
+from plugbay.traffic.recorder import TrafficRecorder
+from plugbay.traffic.records import Party, TrafficEvent
 from plugbay.wire.grpc.channel import Channel
 from plugbay.wire.grpc.metadata import Metadata
 from plugbay.wire.grpc.server import serve_grpc

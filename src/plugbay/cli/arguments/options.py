@@ -11,6 +11,7 @@ from typing import Final
 from plugbay.model.dns import is_label
 from plugbay.model.durations import parse_duration
 
+_LEAST_BYTES: Final = 4096
 _URL: Final = re.compile("https?://")
 
 
@@ -102,6 +103,16 @@ def at_least(least: int) -> Callable[[str], int]:
         return int(text)
 
     return number
+
+
+def bytes_of(text: str) -> int:
+    """A number of bytes such as ``10Mi``; for ``type=`` of an argument."""
+    from plugbay.model.quantity import Quantity  # imported here: few commands take a size
+
+    count = Quantity.parse(text).to_int_ceil() if re.fullmatch(r"[0-9]{1,15}(?:[kMGT]|[KMGT]i)?", text) else 0
+    if count < _LEAST_BYTES:
+        raise argparse.ArgumentTypeError(f"wants a size such as 10Mi, 4Ki or more, found {text!r}")
+    return count
 
 
 def _given(text: str, what: str) -> str:

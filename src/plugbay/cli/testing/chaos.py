@@ -26,8 +26,9 @@ from plugbay.ops.tasks import first, ungrouped
 from plugbay.testing.chaos.planning import ALWAYS, LENGTH, kinds_of, make_plan
 from plugbay.testing.chaos.shaking import RECOVER_S, ChaosOutcome, ChaosSettings, shake, shrink_outcome
 from plugbay.testing.chaos.steps import ChaosStep, StepKind, parse_steps, steps_text
-from plugbay.testing.tracing.file_format import header_line, record_line
-from plugbay.testing.tracing.masking import masked
+from plugbay.traffic.file import RecordingFile
+from plugbay.traffic.file_format import header_of
+from plugbay.traffic.masking import masked
 
 _RUNS: Final = 3
 _SHRINK_S: Final = 180.0
@@ -192,9 +193,9 @@ async def _tell_failure(args: argparse.Namespace, settings: ChaosSettings, title
 
 
 def _write_trace(path: Path, outcome: ChaosOutcome) -> None:
-    with path.open("x", encoding="utf-8") as file:
-        file.write(header_line(datetime.now(UTC), is_masked=True))
-        file.writelines(record_line(masked(record)) for record in outcome.records)
+    with RecordingFile(path, header_of(datetime.now(UTC), is_masked=True)) as file:
+        for record in outcome.records:
+            file.take(masked(record))
 
 
 def _count(steps: tuple[ChaosStep, ...]) -> str:

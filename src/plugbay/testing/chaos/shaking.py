@@ -18,7 +18,7 @@ from plugbay.testing.chaos.shrinking import Trials, shrink
 from plugbay.testing.chaos.steps import ChaosStep, StepKind
 from plugbay.testing.conformance.subject.command import PluginCommand
 from plugbay.testing.local.opening import local_kubelet
-from plugbay.testing.traffic.records import TrafficRecord
+from plugbay.traffic.records import TrafficRecord
 from plugbay.values import dataclass
 
 logger = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from plugbay.testing.local.plugin_set import PluginsInTest
 from plugbay.testing.local.plugins import PluginInTest
 from plugbay.testing.local.refusals import refused_registrations
 from plugbay.testing.local.sights import KubeletSight, sight_of
-from plugbay.testing.traffic.recorder import TrafficRecorder
+from plugbay.traffic.recorder import TrafficRecorder
 
 Connections = Mapping[ResourceName, object]
 """The connection of each resource over which a list has come; None for a resource without one."""

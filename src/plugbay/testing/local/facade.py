@@ -22,7 +22,7 @@ from plugbay.testing.local.plugins import PluginInTest
 from plugbay.testing.local.pods import AdmittedPod, FinishedPod, Limits, PodInput
 from plugbay.testing.local.settings import KubeletOptions, settings_of
 from plugbay.testing.local.stock.versions import release_of
-from plugbay.testing.traffic.records import TrafficRecord
+from plugbay.traffic.records import TrafficRecord
 from plugbay.wire.message_values import MessageValue
 
 _Result = TypeVar("_Result")

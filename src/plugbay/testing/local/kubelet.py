@@ -34,7 +34,7 @@ from plugbay.testing.local.stock.readmission import check_readmission, without_s
 from plugbay.testing.local.stock.versions import KubeletRelease, Quirk
 from plugbay.testing.local.switchboard import Switchboard
 from plugbay.testing.traffic.faults import FaultSwitches
-from plugbay.testing.traffic.recorder import TrafficRecorder
+from plugbay.traffic.recorder import TrafficRecorder
 from plugbay.wire.message_values import MessageValue, known_method
 
 

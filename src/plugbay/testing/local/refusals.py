@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from plugbay.testing.traffic.recorder import TrafficRecorder
-from plugbay.testing.traffic.records import TrafficEvent
+from plugbay.traffic.recorder import TrafficRecorder
+from plugbay.traffic.records import TrafficEvent
 
 _MOST: Final = 3
 """So many refusals are told, the newest: a plugin that goes on trying gets the same answer each time."""

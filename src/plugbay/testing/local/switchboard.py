@@ -12,8 +12,8 @@ from plugbay.manager.endpoints.registration import prepare_directory
 from plugbay.testing.local.stock.endpoints import StockEndpoints
 from plugbay.testing.local.stock.versions import KubeletRelease, Quirk
 from plugbay.testing.traffic.faults import FaultSwitches
-from plugbay.testing.traffic.recorder import TrafficRecorder
 from plugbay.testing.traffic.transport import DisturbedChannel, DisturbedTransport
+from plugbay.traffic.recorder import TrafficRecorder
 from plugbay.wire.grpc.channel import LOCALHOST
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from plugbay.errors import RpcFailed
-from plugbay.testing.tracing.masking import MASK, looks_secret
 from plugbay.testing.tracing.replay_plan import ReplayedCall
+from plugbay.traffic.masking import MASK, looks_secret
 from plugbay.wire.message_values import LIST_AND_WATCH, REGISTER, message_value, with_masked_values
 
 _MOST: Final = 20

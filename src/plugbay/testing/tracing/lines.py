@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from plugbay.testing.traffic.records import Party, TrafficEvent, TrafficRecord
+from plugbay.traffic.records import Party, TrafficEvent, TrafficRecord
 from plugbay.wire.message_values import LIST_AND_WATCH
 
 _WIDTH: Final = 400

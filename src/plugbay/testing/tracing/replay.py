@@ -26,7 +26,7 @@ from plugbay.testing.tracing.played_kubelet import CALL_S, PlayedKubelet, Played
 from plugbay.testing.tracing.program import failure_of, how_ended, running
 from plugbay.testing.tracing.replay_plan import ReplayedCall, ReplayedLife, ReplayedRegistration, plan_of
 from plugbay.testing.tracing.selection import Selection
-from plugbay.testing.traffic.records import TrafficRecord
+from plugbay.traffic.records import TrafficRecord
 from plugbay.values import dataclass
 
 REGISTERS_S: Final = 30.0

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from plugbay.errors import InvalidDocument, RpcFailed
-from plugbay.testing.traffic.records import Party, TrafficEvent, TrafficRecord
+from plugbay.traffic.records import Party, TrafficEvent, TrafficRecord
 from plugbay.wire.message_values import method_name
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from plugbay.testing.traffic.records import TrafficRecord
+from plugbay.traffic.records import TrafficRecord
 from plugbay.values import dataclass
 from plugbay.wire.message_values import known_method
 

@@ -22,10 +22,10 @@ from plugbay.testing.local.kubelet import LocalKubelet
 from plugbay.testing.local.opening import local_kubelet, private_directory
 from plugbay.testing.tracing.program import failure_of, how_ended, running
 from plugbay.testing.traffic.faults import FaultSwitches
-from plugbay.testing.traffic.recorder import TrafficRecorder
-from plugbay.testing.traffic.records import TrafficRecord
 from plugbay.testing.traffic.relay.forwarding import TrafficWatch
 from plugbay.testing.traffic.relay.relay import relay
+from plugbay.traffic.recorder import TrafficRecorder
+from plugbay.traffic.records import TrafficRecord
 from plugbay.values import dataclass
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from plugbay.errors import RpcCode, RpcFailed
 from plugbay.testing.traffic.faults import DisturbedCall, FaultKind, FaultSwitch, FaultSwitches
-from plugbay.testing.traffic.recorder import CallRecorder
+from plugbay.traffic.recorder import CallRecorder
 from plugbay.wire.grpc import texts
 from plugbay.wire.message_values import without_newer_fields
 

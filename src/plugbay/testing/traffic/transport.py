@@ -8,8 +8,8 @@ from pathlib import Path
 from plugbay.model.ids import ResourceName
 from plugbay.testing.traffic.faults import Breakage, DisturbedCall, FaultSwitches
 from plugbay.testing.traffic.passing import Passage
-from plugbay.testing.traffic.recorder import TrafficRecorder
-from plugbay.testing.traffic.records import Party, TrafficEvent
+from plugbay.traffic.recorder import TrafficRecorder
+from plugbay.traffic.records import Party, TrafficEvent
 from plugbay.wire.grpc import texts
 from plugbay.wire.grpc.channel import LOCALHOST, Channel
 from plugbay.wire.grpc.metadata import NO_METADATA, Metadata

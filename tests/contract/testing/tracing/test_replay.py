@@ -17,7 +17,7 @@ from plugbay.testing.local.opening import local_kubelet
 from plugbay.testing.tracing import replay
 from plugbay.testing.tracing.replay import ReplayReport, replay_trace
 from plugbay.testing.tracing.selection import Selection
-from plugbay.testing.traffic.records import TrafficRecord
+from plugbay.traffic.records import TrafficRecord
 
 EVERYTHING: Final = Selection()
 SERVE: Final = (sys.executable, "-m", "plugbay", "serve", "--root", "{root}")

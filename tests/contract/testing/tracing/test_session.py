@@ -13,7 +13,7 @@ from plugbay.ops.clock import SystemClock
 from plugbay.testing.conformance.subject.command import PluginCommand
 from plugbay.testing.tracing import session
 from plugbay.testing.tracing.session import TraceSettings, trace
-from plugbay.testing.traffic.records import TrafficRecord
+from plugbay.traffic.records import TrafficRecord
 
 
 async def test_plugin_that_never_registers_is_told_of_and_runs_on(

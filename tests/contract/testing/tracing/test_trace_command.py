@@ -50,7 +50,12 @@ async def start(*words: str) -> AsyncIterator[asyncio.subprocess.Process]:
 
 async def trace(*words: str, given: str = "") -> Done:
     """Run ``plugbay trace`` to its end."""
-    async with asyncio.timeout(COMMAND_S), start(*PLUGBAY, "trace", *words) as process:
+    return await command("trace", *words, given=given)
+
+
+async def command(*words: str, given: str = "") -> Done:
+    """Run a command of plugbay to its end."""
+    async with asyncio.timeout(COMMAND_S), start(*PLUGBAY, *words) as process:
         out, err = await process.communicate(given.encode())
         assert process.returncode is not None
         return Done(process.returncode, out.decode(), err.decode())
@@ -150,42 +155,6 @@ async def test_file_is_shown_and_filtered(recorded: Path) -> None:
     ]
 
 
-async def test_replay_finds_the_same_answers(recorded: Path, gophers: Path) -> None:
-    done = await trace("--replay", str(recorded), "--", *SERVE, str(gophers))
-    assert done == (
-        0,
-        "same          example.com/gopher  Register\n"
-        "same          example.com/gopher  GetDevicePluginOptions #2\n"
-        "same          example.com/gopher  ListAndWatch #3\n"
-        "same          example.com/gopher  Allocate #4\n"
-        "4 compared, all the same\n",
-        "",
-    )
-
-
-async def test_replay_says_what_differs(recorded: Path, gophers: Path) -> None:
-    gophers.write_text(GOPHERS.replace("red", "blue").replace('Device("g2")', 'Device("g3")'))
-    done = await trace("--replay", str(recorded), "--", *SERVE, str(gophers))
-    assert (done.code, done.err) == (1, "")
-    differing = [line.removeprefix("differs       example.com/gopher  ") for line in done.out.splitlines()[2:]]
-    assert differing == [
-        'ListAndWatch #3: devices.g2: {"health": "Healthy"} in the trace, nothing now',
-        'ListAndWatch #3: devices.g3: nothing in the trace, {"health": "Healthy"} now',
-        'Allocate #4: container_responses[0].envs.COLOUR: "red" in the trace, "blue" now',
-        "4 compared, 2 differ",
-    ]
-
-
-async def test_plugin_that_dies_in_a_replay(recorded: Path) -> None:
-    done = await trace("--replay", str(recorded), "--", "sh", "-c", "echo no driver; exit 3")
-    assert done == (
-        1,
-        "",
-        "plugbay: error: sh ended with exit code 3 before it registered example.com/gopher; the last that it printed:\n"
-        "plugbay: error:     no driver\n",
-    )
-
-
 @pytest.mark.parametrize(
     ("program", "problem"),
     [
@@ -281,7 +250,6 @@ async def until_gone(directory: Path) -> None:
         ([], "say what to trace after --, such as: plugbay trace -- ./my-plugin"),
         (["--only", "Alocate", "--", "true"], 'there is no method "Alocate"; choose from Register, '),
         (["--show", "x", "--", "true"], "--show runs nothing, so no program can follow --"),
-        (["--replay", "x", "--node", "--", "true"], "--node says nothing to --replay, which plays the kubelet itself"),
         (["--admit", "example.com/gopher", "--", "true"], "--admit: wants RESOURCE=N, such as example.com/gopher=1"),
         (["--node", "--kubelet", "/x", "--", "true"], "not allowed with argument"),
         (["--env", "X", "--", "true"], "--env: 'X' is not NAME=VALUE"),
@@ -298,8 +266,7 @@ async def test_misuse_is_told(words: list[str], problem: str) -> None:
     ("words", "problem"),
     [
         (["--kubelet", "/nowhere", "--", "true"], "no kubelet is here, so there is nothing to trace"),
-        (["--show", "/nowhere/t.jsonl"], "/nowhere/t.jsonl: No such file or directory"),
-        (["--replay", "-", "--", "true"], "the file is empty"),
+        (["--show", "/nowhere/t.jsonl"], "/nowhere/t.jsonl: cannot be read: No such file or directory"),
     ],
 )
 async def test_what_is_not_there_is_told(words: list[str], problem: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plugbay.errors import RpcCode, RpcFailed
 from plugbay.testing.tracing.lines import TraceLines, shown
-from plugbay.testing.traffic.records import Party, TrafficEvent, TrafficRecord
+from plugbay.traffic.records import Party, TrafficEvent, TrafficRecord
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
 from plugbay.wire.message_values import ALLOCATE, LIST_AND_WATCH
 

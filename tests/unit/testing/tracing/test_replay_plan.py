@@ -7,7 +7,7 @@ import pytest
 from plugbay.errors import InvalidDocument, RpcCode, RpcFailed
 from plugbay.testing.tracing.comparing import compare_call, compare_registration
 from plugbay.testing.tracing.replay_plan import ReplayedCall, plan_of
-from plugbay.testing.traffic.records import Party, TrafficEvent, TrafficRecord
+from plugbay.traffic.records import Party, TrafficEvent, TrafficRecord
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
 from plugbay.wire.message_values import ALLOCATE, LIST_AND_WATCH, REGISTER
 

@@ -6,7 +6,7 @@ import pytest
 
 from plugbay.errors import UsageError
 from plugbay.testing.tracing.selection import selection_of
-from plugbay.testing.traffic.records import Party, TrafficEvent, TrafficRecord
+from plugbay.traffic.records import Party, TrafficEvent, TrafficRecord
 
 GOPHER, OTHER = "example.com/gopher", "example.com/other"
 ALLOCATE = "/v1beta1.DevicePlugin/Allocate"

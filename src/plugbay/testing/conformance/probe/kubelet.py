@@ -20,8 +20,8 @@ from plugbay.testing.conformance.probe.meeting import Meeting
 from plugbay.testing.conformance.probe.watcher import API_VERSION, FoundSocket, RegistryWatcher
 from plugbay.testing.conformance.trace import Trace
 from plugbay.testing.traffic.faults import FaultSwitches
-from plugbay.testing.traffic.recorder import TrafficRecorder
 from plugbay.testing.traffic.transport import DisturbedTransport
+from plugbay.traffic.recorder import TrafficRecorder
 from plugbay.wire import plugin_calls
 from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.plugin_calls import RegisterRequest, register_handler

@@ -11,9 +11,9 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 from plugbay.testing.traffic.faults import FaultSwitches
-from plugbay.testing.traffic.recorder import TrafficRecorder
-from plugbay.testing.traffic.records import Party
 from plugbay.testing.traffic.transport import DisturbedChannel
+from plugbay.traffic.recorder import TrafficRecorder
+from plugbay.traffic.records import Party
 from plugbay.values import dataclass
 from plugbay.wire.calls import CallChannel
 from plugbay.wire.grpc.channel import Channel

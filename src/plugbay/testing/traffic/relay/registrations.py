@@ -21,9 +21,9 @@ from plugbay.kubelet.paths import KubeletPaths
 from plugbay.ops.tasks import first
 from plugbay.testing.traffic.faults import DisturbedCall
 from plugbay.testing.traffic.passing import Passage
-from plugbay.testing.traffic.records import Party
 from plugbay.testing.traffic.relay.forwarding import TrafficWatch, forward, forwarded
 from plugbay.testing.traffic.transport import DisturbedChannel
+from plugbay.traffic.records import Party
 from plugbay.wire.grpc.channel import Channel
 from plugbay.wire.grpc.metadata import Metadata
 from plugbay.wire.grpc.services import Forwarded

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from plugbay.testing.traffic.records import TrafficEvent, TrafficRecord
+from plugbay.traffic.records import TrafficEvent, TrafficRecord
 from plugbay.wire.message_values import with_masked_values
 
 MASK: Final = "***"

@@ -10,7 +10,7 @@ from typing import Final
 from plugbay.errors import RpcFailed
 from plugbay.ops.changes import Changes
 from plugbay.ops.clock import Clock
-from plugbay.testing.traffic.records import Party, TrafficEvent, TrafficRecord
+from plugbay.traffic.records import Party, TrafficEvent, TrafficRecord
 
 MOST_RECORDS: Final = 100_000
 """Beyond them the oldest are forgotten."""

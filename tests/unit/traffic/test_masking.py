@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from plugbay.testing.tracing.masking import looks_secret, masked
-from plugbay.testing.traffic.records import Party, TrafficEvent, TrafficRecord
+from plugbay.traffic.masking import looks_secret, masked
+from plugbay.traffic.records import Party, TrafficEvent, TrafficRecord
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
 from plugbay.wire.message_values import ALLOCATE
 

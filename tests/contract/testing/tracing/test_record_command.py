@@ -1,0 +1,155 @@
+"""``plugbay record`` and ``plugbay replay`` as commands, with plugins as programs of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from plugbay.traffic.file_format import RecordedLine, read_recording
+from plugbay.traffic.records import TrafficRecord
+from tests.contract.conftest import DEADLINE_S, Plugbay
+from tests.contract.testing.tracing.test_trace_command import (
+    ADMIT,
+    GOPHERS,
+    PLUGBAY,
+    SERVE,
+    command,
+    end,
+    gophers,
+    recorded,
+    start,
+)
+
+__all__ = ["gophers", "recorded"]
+
+
+def read(path: Path) -> list[RecordedLine]:
+    with path.open(encoding="utf-8", newline="\n") as lines:
+        return list(read_recording(lines, str(path))[1])
+
+
+async def until_written(path: Path, text: str) -> None:
+    """Look until a file that stays open has a text; no notice of the kernel tells of less than that it is closed."""
+    async with asyncio.timeout(DEADLINE_S):
+        while not path.exists() or text not in path.read_text():  # noqa: ASYNC110  another process writes
+            await asyncio.sleep(0.02)
+
+
+async def test_recording_is_kept_by_its_owner_and_shown(gophers: Path, tmp_path: Path) -> None:
+    path = tmp_path / "recording.jsonl"
+    async with start(*PLUGBAY, "record", "-o", str(path), *ADMIT, "--", *SERVE, str(gophers)) as process:
+        await until_written(path, "container_responses")
+        done = await end(process)
+    assert (done.code, done.out) == (0, "")
+    assert done.err.endswith(f"records are in {path}\n")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert "geheim" not in path.read_text()
+    shown = await command("trace", "--show", str(path), "--only", "Allocate")
+    assert "API_TOKEN: ***" in shown.out
+
+
+async def test_killed_recorder_leaves_a_recording(gophers: Path, tmp_path: Path) -> None:
+    path = tmp_path / "recording.jsonl"
+    async with start(*PLUGBAY, "record", "-o", str(path), *ADMIT, "--", *SERVE, str(gophers)) as process:
+        await until_written(path, "container_responses")
+        await end(process, signal.SIGKILL)
+    assert any(isinstance(each.event, TrafficRecord) and each.event.name == "Allocate" for each in read(path))
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"at_s": 3, "event": "requ')
+    number = path.read_text().count("\n") + 1
+    shown = await command("trace", "--show", str(path))
+    assert shown.code == 0
+    assert shown.err == f"line {number} ends in its middle, as when a recording is killed; it is left out\n"
+
+
+async def test_recording_ends_at_its_greatest_size(gophers: Path, tmp_path: Path) -> None:
+    path = tmp_path / "recording.jsonl"
+    gophers.write_text(GOPHERS.replace('"red"', '"red" * 2000'))
+    words = ("record", "-o", str(path), "--max-size", "4Ki", *ADMIT, "--", *SERVE, str(gophers))
+    async with start(*PLUGBAY, *words) as process:
+        await until_written(path, '"full"')
+        done = await end(process)
+    assert done.code == 0
+    assert f"{path} has reached --max-size and takes no more; everything else goes on\n" in done.err
+    assert path.stat().st_size <= 4096
+    assert read(path)
+
+
+async def test_replay_finds_the_same_answers(recorded: Path, gophers: Path) -> None:
+    done = await command("replay", str(recorded), "--", *SERVE, str(gophers))
+    assert done == (
+        0,
+        "same          example.com/gopher  Register\n"
+        "same          example.com/gopher  GetDevicePluginOptions #2\n"
+        "same          example.com/gopher  ListAndWatch #3\n"
+        "same          example.com/gopher  Allocate #4\n"
+        "4 compared, all the same\n",
+        "",
+    )
+
+
+async def test_replay_says_what_differs(recorded: Path, gophers: Path) -> None:
+    gophers.write_text(GOPHERS.replace("red", "blue").replace('Device("g2")', 'Device("g3")'))
+    done = await command("replay", str(recorded), "--", *SERVE, str(gophers))
+    assert (done.code, done.err) == (1, "")
+    differing = [line.removeprefix("differs       example.com/gopher  ") for line in done.out.splitlines()[2:]]
+    assert differing == [
+        'ListAndWatch #3: devices.g2: {"health": "Healthy"} in the trace, nothing now',
+        'ListAndWatch #3: devices.g3: nothing in the trace, {"health": "Healthy"} now',
+        'Allocate #4: container_responses[0].envs.COLOUR: "red" in the trace, "blue" now',
+        "4 compared, 2 differ",
+    ]
+
+
+async def test_plugin_that_dies_in_a_replay(recorded: Path) -> None:
+    done = await command("replay", str(recorded), "--", "sh", "-c", "echo no driver; exit 3")
+    assert done == (
+        1,
+        "",
+        "plugbay: error: sh ended with exit code 3 before it registered example.com/gopher; the last that it printed:\n"
+        "plugbay: error:     no driver\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["replay", "{}"], "{}:1: this is not a recording of `plugbay record` or `plugbay trace -o FILE`"),
+        (["replay", "{}.new"], "{}.new: cannot be read: No such file or directory"),
+        (["replay", "{}.pipe"], "{}.pipe: cannot be read: "),
+        (["replay", "{}.directory"], "{}.directory: cannot be read: Is a directory"),
+        (["record", "-o", "{}"], "{}: this file is here already; give another one"),
+        (["record", "-o", "{}.pipe"], "{}.pipe: this file is here already; give another one"),
+        (["record", "-o", "{}/x"], "{}/x: cannot be made: Not a directory"),
+    ],
+)
+async def test_bad_files_are_told_in_a_sentence(
+    plugbay: Plugbay, tmp_path: Path, words: list[str], problem: str
+) -> None:
+    path = tmp_path / "file"
+    path.write_text("{}\n")
+    os.mkfifo(f"{path}.pipe")
+    Path(f"{path}.directory").mkdir()
+    code, out, err = await plugbay(*(word.replace("{}", str(path)) for word in words), "--", "true")
+    assert (code, out) == (1, "")
+    assert err.startswith(f"plugbay: error: {problem.replace('{}', str(path))}")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["record", "--", "true"], "-o/--output is missing"),
+        (["record", "-o", "x", "--max-size", "1", "--", "true"], "wants a size such as 10Mi, 4Ki or more, found '1'"),
+        (["replay", "x", "--only", "Alocate", "--", "true"], 'there is no method "Alocate"'),
+        (["replay"], "FILE is missing"),
+    ],
+)
+async def test_misuse_is_told(plugbay: Plugbay, words: list[str], problem: str) -> None:
+    code, out, err = await plugbay(*words)
+    assert (code, out) == (2, "")
+    assert problem in err
