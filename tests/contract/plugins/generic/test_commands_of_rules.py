@@ -14,7 +14,7 @@ from plugbay.plugins.generic.serving.health import CheckSurroundings
 from plugbay.plugins.generic.serving.offers import GenericOffer
 from plugbay.plugins.generic.serving.plugin import GenericPlugin
 from plugbay.sdk.author.release_settings import ReleasePolicy
-from tests.contract.rigs.gpu_node import until
+from tests.contract.rigs.generic_node import until
 from tests.contract.rigs.manager import GOPHER, Bench, pod
 from tests.contract.rigs.release import gated
 from tests.contract.rigs.sdk_release import run_pod

@@ -1,0 +1,107 @@
+"""Looks at the machine by rules: at everything first, then at what events may have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from pathlib import Path
+
+from plugbay.kernel.filesystems import silent_filesystem
+from plugbay.model.health import Health, unhealthy
+from plugbay.model.ids import DeviceId, ResourceName
+from plugbay.plugins.generic.config.rules import GenericConfig, Paths
+from plugbay.plugins.generic.machine.machine import SysMachine
+from plugbay.plugins.generic.selecting.ports import HostChanges
+from plugbay.plugins.generic.selecting.selection import RuleSelection
+from plugbay.plugins.generic.selecting.tree import HostTree
+from plugbay.plugins.generic.selecting.units import SelectedUnits, Unit
+from plugbay.plugins.generic.serving.drivers import has_driver
+from plugbay.plugins.generic.serving.events import MachineNews
+from plugbay.values import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSight:
+    """The outcome of a look.
+
+    Attributes:
+        ailing: why units are not healthy, by resource and ID.
+        directories: those in which names matter.
+        has_silent_directories: whether the kernel does not tell of changes in some of these.
+        has_machine_rules: whether uevents matter.
+    """
+
+    selected: SelectedUnits
+    ailing: Mapping[tuple[ResourceName, DeviceId], Health] = field(default_factory=dict)
+    directories: frozenset[Path] = frozenset()
+    has_silent_directories: bool = False
+    has_machine_rules: bool = False
+
+    def is_polled(self, *, is_blind: bool) -> bool:
+        """Whether looks come at intervals, because the kernel does not tell of all changes.
+
+        Args:
+            is_blind: whether uevents do not reach this process.
+        """
+        return self.has_silent_directories or (is_blind and self.has_machine_rules)
+
+
+class RuleLooks:
+    """Looks by the same or another config, one after the other. They block, and are for one thread at a time.
+
+    Args:
+        root: of the machine's files, ``dev`` and ``sys`` among them.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._machine = SysMachine(root / "sys", root / "dev")
+        self._config: GenericConfig | None = None
+        self._selection: RuleSelection | None = None
+        self._silent: dict[Path, bool] = {}
+
+    def look(self, config: GenericConfig, news: MachineNews | None) -> RuleSight:
+        """Look; ``news`` are the events since the look before, None if anything may have happened.
+
+        Raises:
+            OSError: the machine's files cannot be read.
+        """
+        selected = self._select(config, news)
+        directories = frozenset(self._root / each.lstrip("/") for each in self._selection_of(config).directories)
+        return RuleSight(
+            selected,
+            dict(self._without_driver(selected)),
+            directories,
+            any(map(self._is_silent, directories)),
+            any(not isinstance(group.what, Paths) for entry in config.entries for group in entry.groups),
+        )
+
+    def _select(self, config: GenericConfig, news: MachineNews | None) -> SelectedUnits:
+        if self._config is not config or news is None or news.is_partial:
+            self._machine.refresh()
+            return self._selection_of(config).look()
+        devices = frozenset(path for event in news.uevents for path in self._machine.apply(event))
+        at = len(str(self._root).rstrip("/"))
+        directories = frozenset(str(each)[at:] or "/" for each in news.directories)
+        return self._selection_of(config).after(HostChanges(directories=directories, devices=devices))
+
+    def _selection_of(self, config: GenericConfig) -> RuleSelection:
+        if self._selection is None or self._config is not config:
+            self._config, self._selection = config, RuleSelection(config, self._machine, HostTree(self._root))
+        return self._selection
+
+    def _is_silent(self, directory: Path) -> bool:
+        if directory not in self._silent:
+            self._silent[directory] = bool(silent_filesystem(directory))
+        return self._silent[directory]
+
+    def _without_driver(self, selected: SelectedUnits) -> Iterator[tuple[tuple[ResourceName, DeviceId], Health]]:
+        for name, units in selected.units.items():
+            for unit in units:
+                if unit.group.health.needs_driver and (lacking := self._lacking(unit)):
+                    yield (name, unit.id), unhealthy("DriverUnbound", f"no driver is bound to {lacking}")
+
+    def _lacking(self, unit: Unit) -> str:
+        """The name of a device of the unit without a driver; empty if all have theirs."""
+        devices = (self._machine.device(path) for path in unit.sys_paths)
+        return next((each.name for each in devices if each is not None and not has_driver(self._machine, each)), "")

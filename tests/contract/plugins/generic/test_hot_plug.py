@@ -1,0 +1,172 @@
+"""Devices that come, go and change while they are served, on a machine of files."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from plugbay.errors import InvalidDocument
+from plugbay.plugins.generic.config.rules import Entry, GenericConfig, HealthRule, PathRule, Paths, RuleGroup
+from plugbay.testing.fakes.kubelet import RegisteredPlugin
+from tests.contract.rigs.generic_node import GenericNode, generic_node, unhealthy, until
+
+TTY = "example.com/tty"
+
+
+def entry(name: str, *patterns: str, count: int = 1, grace_s: float = 60.0) -> Entry:
+    rules = tuple(PathRule(pattern, takes_any_file=True) for pattern in patterns)
+    return Entry(name, "example.com", (RuleGroup(Paths(rules), count=count, health=HealthRule(grace_s=grace_s)),))
+
+
+def config(*entries: Entry) -> GenericConfig:
+    return GenericConfig("generic.yaml", entries)
+
+
+TTYS = config(entry("tty", "/dev/ttyUSB*"))
+
+
+async def paths_of(plugin: RegisteredPlugin) -> list[str]:
+    """The host paths that containers get with the devices."""
+    paths = []
+    for device in list(plugin.devices):
+        answer = await plugin.client.allocate([device])
+        assert answer is not None
+        paths += [node.host_path for node in answer.edits.device_nodes]
+    return sorted(paths)
+
+
+async def test_devices_are_listed_and_given(sockets: Path) -> None:
+    async with generic_node(sockets, TTYS, "/dev/ttyUSB0", "/dev/ttyUSB1", "/dev/ttyS0") as node:
+        plugin = await node.resource(TTY)
+        await until(lambda: len(plugin.devices) == 2)
+        assert await paths_of(plugin) == ["/dev/ttyUSB0", "/dev/ttyUSB1"]
+
+
+async def test_a_new_device_is_listed_over_the_same_stream(sockets: Path) -> None:
+    async with generic_node(sockets, TTYS) as node:
+        plugin = await node.resource(TTY)
+        assert await plugin.next_list() == ()
+        node.add("/dev/ttyUSB0")
+        await until(lambda: len(plugin.devices) == 1)
+        node.add("/dev/ttyUSB1")
+        await until(lambda: len(plugin.devices) == 2)
+        assert not plugin.ended.is_set()
+        assert await paths_of(plugin) == ["/dev/ttyUSB0", "/dev/ttyUSB1"]
+
+
+async def test_a_device_that_vanishes_is_unhealthy_until_it_is_back(sockets: Path) -> None:
+    async with generic_node(sockets, TTYS, "/dev/ttyUSB0", "/dev/ttyUSB1") as node:
+        plugin = await node.resource(TTY)
+        await until(lambda: len(plugin.devices) == 2)
+        known = set(plugin.devices)
+        node.remove("/dev/ttyUSB1")
+        await until(lambda: list(unhealthy(plugin).values()) == ["Vanished"])
+        assert set(plugin.devices) == known
+        node.add("/dev/ttyUSB1")
+        await until(lambda: not unhealthy(plugin))
+        assert set(plugin.devices) == known
+
+
+async def test_after_its_grace_time_it_is_not_listed(sockets: Path) -> None:
+    rules = config(entry("tty", "/dev/ttyUSB*", grace_s=0.05))
+    async with generic_node(sockets, rules, "/dev/ttyUSB0") as node:
+        plugin = await node.resource(TTY)
+        await until(lambda: plugin.devices)
+        node.remove("/dev/ttyUSB0")
+        await until(lambda: not plugin.devices)
+        assert not plugin.ended.is_set()
+
+
+@pytest.mark.parametrize("pattern", ["/dev/serial/by-id/x", "/dev/serial/by-id/*", "/dev/*/by-id/x"])
+async def test_directories_may_come_later(sockets: Path, pattern: str) -> None:
+    async with generic_node(sockets, config(entry("tty", pattern))) as node:
+        plugin = await node.resource(TTY)
+        assert await plugin.next_list() == ()
+        node.add("/dev/serial/by-id/x")
+        await until(lambda: plugin.devices)
+        node.remove("/dev/serial/by-id/x")
+        (node.root / "dev/serial/by-id").rmdir()
+        (node.root / "dev/serial").rmdir()
+        await until(lambda: unhealthy(plugin))
+        node.add("/dev/serial/by-id/x")
+        await until(lambda: not unhealthy(plugin))
+
+
+async def test_a_kubelet_that_restarts_gets_all_devices_again(sockets: Path) -> None:
+    async with generic_node(sockets, TTYS, "/dev/ttyUSB0") as node:
+        before = await node.resource(TTY)
+        await until(lambda: before.devices)
+        await node.kubelet.restart()
+        node.add("/dev/ttyUSB1")
+        after = await node.resource(TTY)
+        await until(lambda: len(after.devices) == 2)
+        assert set(before.devices) < set(after.devices)
+
+
+class Rules:
+    """A config as a test changes it, and the file that tells of it."""
+
+    def __init__(self, directory: Path, first: GenericConfig) -> None:
+        self.file = directory / "generic.yaml"
+        self.say(first)
+
+    def say(self, now: GenericConfig | Exception) -> None:
+        self._now = now
+        self.file.write_text(str(now))
+
+    def load(self) -> GenericConfig:
+        if isinstance(self._now, Exception):
+            raise self._now
+        return self._now
+
+
+async def test_changed_rules_leave_other_resources_alone(sockets: Path) -> None:
+    rules = Rules(sockets, config(entry("tty", "/dev/ttyUSB*"), entry("other", "/dev/o*"), entry("old", "/dev/x")))
+    async with generic_node(sockets, rules.load, "/dev/ttyUSB0", "/dev/o1", "/dev/x", file=rules.file) as node:
+        plugins = await registered(node, 3)
+        rules.say(config(entry("tty", "/dev/ttyUSB*"), entry("other", "/dev/o*", count=2), entry("new", "/dev/x")))
+        new = await node.resource("example.com/new")
+        await until(lambda: new.devices)
+        await plugins["example.com/old"].until_ended()
+        await until(lambda: len(plugins["example.com/other"].devices) == 2)
+        assert not plugins[TTY].ended.is_set()
+        assert not plugins["example.com/other"].ended.is_set(), "more copies of its devices need no registration"
+        assert len(node.kubelet.attempts) == 4
+
+
+async def registered(node: GenericNode, count: int) -> dict[str, RegisteredPlugin]:
+    found = [await node.kubelet.next_registration() for _ in range(count)]
+    for plugin in found:
+        await until(lambda plugin=plugin: plugin.devices)  # type: ignore[misc]
+    return {plugin.registration.resource_name: plugin for plugin in found}
+
+
+async def test_broken_rules_change_nothing_and_are_told(sockets: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rules = Rules(sockets, TTYS)
+    async with generic_node(sockets, rules.load, "/dev/ttyUSB0", file=rules.file) as node:
+        plugin = await node.resource(TTY)
+        await until(lambda: plugin.devices)
+        with caplog.at_level(logging.ERROR):
+            rules.say(InvalidDocument("wants a list", "devices", 3, "generic.yaml"))
+            await until(lambda: node.source.config_state and node.source.config_state.problem)
+        assert "configuration rejected, keeping the previous one: generic.yaml:3: devices: wants a list" in caplog.text
+        node.add("/dev/ttyUSB1")
+        await until(lambda: len(plugin.devices) == 2)
+        rules.say(config(entry("tty", "/dev/ttyUSB*"), entry("other", "/dev/o*")))
+        await node.resource("example.com/other")
+        assert node.source.config_state is not None
+        assert node.source.config_state.problem == ""
+        assert not plugin.ended.is_set()
+
+
+async def test_a_resource_without_rules_loses_its_vanished_devices(sockets: Path) -> None:
+    rules = Rules(sockets, TTYS)
+    async with generic_node(sockets, rules.load, "/dev/ttyUSB0", file=rules.file) as node:
+        plugin = await node.resource(TTY)
+        await until(lambda: plugin.devices)
+        node.remove("/dev/ttyUSB0")
+        await until(lambda: unhealthy(plugin))
+        rules.say(config(entry("tty", "/dev/ttyACM*")))
+        await until(lambda: not plugin.devices)
