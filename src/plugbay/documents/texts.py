@@ -112,11 +112,25 @@ def read_documents(text: str, *, source: str, repeated_keys: RepeatedKeys = Repe
             than anybody writes.
     """
     try:
-        for node in yaml.compose_all(_without_json_tabs(text), _Loader):
+        for node in compose_documents(text, source=source):
             tree = _Tree(source, repeated_keys)
             value = tree.read(node, ())
             if value is not None:
                 yield Document(value, tree.lines, tree.repeated)
+    except RecursionError as error:
+        raise InvalidDocument("is nested too deeply", source=source) from error
+
+
+def compose_documents(text: str, *, source: str) -> Iterator[yaml.Node]:
+    """The documents of ``text`` as PyYAML's nodes, which know their places and the characters of their scalars.
+
+    Tags are those of this dialect. Nobody has looked at keys, tags and aliases yet.
+
+    Raises:
+        InvalidDocument: broken YAML, or more values than anybody writes.
+    """
+    try:
+        yield from yaml.compose_all(_without_json_tabs(text), _Loader)
     except yaml.YAMLError as error:
         raise _broken(error, text, source) from error
     except _TooManyValues as error:
@@ -250,9 +264,11 @@ def _broken(error: yaml.YAMLError, text: str, source: str) -> InvalidDocument:
         parts = (error.context, error.problem)
         mark = error.problem_mark or error.context_mark
         problem = "not valid YAML: " + ", ".join(part for part in parts if part)
-        return InvalidDocument(problem, line=mark.line + 1 if mark else None, source=source)
+        line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
+        return InvalidDocument(problem, line=line, source=source, column=column)
     if isinstance(error, yaml.reader.ReaderError):
         line = text.count("\n", 0, error.position) + 1
+        column = error.position - text.rfind("\n", 0, error.position)
         problem = f"not valid YAML: the character U+{error.character:04X} is not allowed"
-        return InvalidDocument(problem, line=line, source=source)
+        return InvalidDocument(problem, line=line, source=source, column=column)
     return InvalidDocument(f"not valid YAML: {error}", source=source)

@@ -45,6 +45,7 @@
     │   ├── CorruptCheckpoint
     │   ├── CheckpointNotOurs
     │   ├── InvalidDocument
+    │   ├── InvalidGenericConfig
     │   ├── InvalidNvidiaConfig
     │   ├── GpusUnusable
     │   ├── ClusterUnusable
@@ -180,7 +181,6 @@ from plugbay.errors.operator import (
     InvalidCdiSpec,
     InvalidDocument,
     InvalidNetworkConfig,
-    InvalidNvidiaConfig,
     KubeletIsLive,
     LockHeld,
     NamespaceUnusable,
@@ -199,6 +199,7 @@ from plugbay.errors.operator import (
     UnusableTopology,
     UsageError,
 )
+from plugbay.errors.operator_config import InvalidGenericConfig, InvalidNvidiaConfig
 from plugbay.errors.peer import (
     CheckpointUnread,
     DriverCallFailed,
@@ -285,6 +286,7 @@ __all__ = [
     "InvalidDeviceId",
     "InvalidDiscovery",
     "InvalidDocument",
+    "InvalidGenericConfig",
     "InvalidHealth",
     "InvalidHealthCheck",
     "InvalidManifest",

@@ -136,29 +136,7 @@ class InvalidDocument(OperatorError):
     Attributes:
         field: a path such as ``devices[0].name``; empty for the text as a whole.
         line: 1-based line in ``source``.
-    """
-
-    def __init__(self, problem: str, field: str = "", line: int | None = None, source: str = "") -> None:
-        super().__init__(problem, field, line, source)
-        self.problem = problem
-        self.field = field
-        self.line = line
-        self.source = source
-
-    def __str__(self) -> str:
-        return located(self.problem, field=self.field, line=self.line, source=self.source or "document")
-
-
-class InvalidNvidiaConfig(OperatorError):
-    """The configuration of the NVIDIA plugin cannot be used.
-
-    Attributes:
-        problem: in the words of NVIDIA's own plugin, where that refuses the same.
-        field: a path such as ``sharing.timeSlicing.resources[0].replicas``, a flag, or a variable.
-        line: 1-based line in a file.
-        source: the file, ``command line``, ``environment`` or ``defaults``.
-        allowed: the values that may stand there instead; empty when the problem says so.
-        step: the words that NVIDIA's plugin puts in front of the problem.
+        column: 1-based character of the line, if it is known; the sentence leaves it out.
     """
 
     def __init__(
@@ -167,25 +145,17 @@ class InvalidNvidiaConfig(OperatorError):
         field: str = "",
         line: int | None = None,
         source: str = "",
-        allowed: str = "",
-        step: str = "",
+        column: int | None = None,
     ) -> None:
-        super().__init__(problem, field, line, source, allowed, step)
+        super().__init__(problem, field, line, source, column)
         self.problem = problem
         self.field = field
         self.line = line
         self.source = source
-        self.allowed = allowed
-        self.step = step
+        self.column = column
 
     def __str__(self) -> str:
-        problem = f"{self.problem} (allowed: {self.allowed})" if self.allowed else self.problem
-        return located(problem, field=self.field, line=self.line, source=self.source or "configuration")
-
-    @property
-    def reference_text(self) -> str:
-        """The whole sentence that NVIDIA's plugin logs."""
-        return f"{self.step}: {self.problem}" if self.step else self.problem
+        return located(self.problem, field=self.field, line=self.line, source=self.source or "document")
 
 
 class GpusUnusable(OperatorError):

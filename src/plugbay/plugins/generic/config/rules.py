@@ -5,21 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from enum import Enum
-from typing import Final
 
+from plugbay.plugins.generic.config.problems import ConfigProblem
+from plugbay.plugins.generic.config.spots import NOWHERE, Spot
 from plugbay.values import dataclass
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Spot:
-    """The place of a value in its file, from 1 on; 0 and 0 for a value that stands in no file."""
-
-    line: int = 0
-    column: int = 0
-
-
-NOWHERE: Final = Spot()
-
 
 # --- which devices ---------------------------------------------------------------------------------------------------
 
@@ -54,7 +43,7 @@ class PathRule:
     is_optional: bool = False
     resolves: bool = False
     takes_any_file: bool = False
-    spot: Spot = NOWHERE
+    spot: Spot = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +58,7 @@ class UsbRule:
     vendor: int | None
     product: int | None
     serial: str = ""
-    spot: Spot = NOWHERE
+    spot: Spot = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +71,7 @@ class Where:
 
     name: str
     patterns: tuple[str, ...]
-    spot: Spot = NOWHERE
+    spot: Spot = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +112,7 @@ class NodeRule:
     mount_path: str = ""
     permissions: str = "rw"
     is_optional: bool = False
-    spot: Spot = NOWHERE
+    spot: Spot = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +177,7 @@ class MountRule:
     host_path: str
     container_path: str
     is_read_only: bool = False
-    spot: Spot = NOWHERE
+    spot: Spot = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +203,7 @@ class CommandRule:
     words: tuple[str, ...]
     timeout_s: float = 10.0
     every_s: float = 30.0
-    spot: Spot = NOWHERE
+    spot: Spot = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +249,7 @@ class RuleGroup:
     health: HealthRule = HealthRule()
     release: CommandRule | None = None
     numa_nodes: frozenset[int] | None = None
-    spot: Spot = NOWHERE
+    spot: Spot = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +267,7 @@ class Entry:
     groups: tuple[RuleGroup, ...]
     prefers: PreferenceRule = PreferenceRule.NUMA
     is_shared: bool = False
-    spot: Spot = NOWHERE
+    spot: Spot = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,9 +278,11 @@ class GenericConfig:
         source: the file's name, or what else it comes from, for messages.
         settings: the other top-level settings of squat's file, such as ``listen``, as texts.
         has_compat_ids: whether IDs of USB units are squat's too; those of paths always are.
+        warnings: what the operator should know, each with its place; not part of what configs are compared by.
     """
 
     source: str
     entries: tuple[Entry, ...]
     settings: Mapping[str, str] = field(default_factory=dict)
     has_compat_ids: bool = False
+    warnings: tuple[ConfigProblem, ...] = field(default=(), compare=False)

@@ -1,0 +1,117 @@
+"""The fields of selectors: properties of devices, and how they are joined. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from plugbay.plugins.generic.config.nodes import Node, Scalar, ScalarKind
+from plugbay.plugins.generic.config.records import Field, RecordShape
+from plugbay.plugins.generic.config.shapes import (
+    WRONG,
+    Definitions,
+    FieldPath,
+    ListShape,
+    MappingShape,
+    ShapeContext,
+    refuse,
+)
+from plugbay.plugins.generic.config.usb_ids import parse_usb_id
+from plugbay.values import dataclass
+
+PROPERTIES: Final = {
+    "subsystem": "Subsystem of the kernel, such as tty, hidraw, video4linux, block, net, drm, usb, pci.",
+    "devtype": "Type within the subsystem, such as usb_device or disk.",
+    "driver": "Name of the driver that is bound to the device, or to a device above it.",
+    "name": "Name of the kernel, such as ttyUSB0 or 0000:3b:00.0.",
+    "node": "Path of the device node, such as /dev/ttyUSB0.",
+    "vendor": "Vendor's ID in hexadecimal, such as 10c4 (USB, PCI), or a name.",
+    "product": "Product's ID in hexadecimal, such as ea60 (USB, PCI), or a name.",
+    "serial": "Serial number, exactly as the device tells it.",
+    "manufacturer": "Manufacturer's name, as the device tells it.",
+    "model": "Model's or product's name, as the device tells it.",
+    "port": "Path of USB ports, such as 1-2.3: it stays when a stick is replaced.",
+    "bus": "Bus of the device, such as usb, pci, i2c or spi.",
+    "class": "Class in hexadecimal, such as 030000 (PCI) or 08 (USB).",
+    "address": "Address on the bus, such as 0000:3b:00.0 (PCI).",
+    "numaNode": "NUMA node of the device.",
+}
+"""Properties by which devices are chosen, each with its description."""
+
+_PLAIN_ID: Final = re.compile("[0-9a-fA-F]{4}")
+_IDS: Final = ("vendor", "product")
+_EMPTINESS: Final = "is empty, so that nothing could match; write a pattern, or leave the field out"
+_PATTERN: Final = "Shell pattern (*, ?, [a-z]), or a list of which one has to match."
+
+
+@dataclass(frozen=True, slots=True)
+class PatternShape:
+    """A shell pattern; a number is the text that its characters are.
+
+    Attributes:
+        is_id: whether a number is an ID in hexadecimal.
+    """
+
+    is_id: bool = False
+
+    def read(self, node: Node, path: FieldPath, context: ShapeContext) -> object:
+        """The pattern; IDs as sysfs writes them."""
+        if not isinstance(node, Scalar) or node.kind is ScalarKind.NULL:
+            return refuse(node, path, context, "a pattern or a list of patterns")
+        is_number = node.kind in (ScalarKind.INTEGER, ScalarKind.FLOAT)
+        if not self.is_id or not (is_number or node.text.lower().startswith("0x")):
+            is_plain_id = (
+                self.is_id and len(node.text) == 4 and all(each in "0123456789abcdefABCDEF" for each in node.text)
+            )
+            return node.text.lower() if is_plain_id else node.text
+        number = parse_usb_id(node, language=context.language)
+        if isinstance(number, str):
+            context.findings.error(node.spot, path, number)
+            return WRONG
+        return f"{number:04x}"
+
+    def schema(self, definitions: Definitions) -> dict[str, Any]:
+        """A text, or a number that is one."""
+        return {"type": ["string", "number", "boolean"]}
+
+
+def _patterns(*, is_id: bool = False) -> ListShape:
+    return ListShape(PatternShape(is_id), takes_one=True, emptiness=_EMPTINESS)
+
+
+def selector_fields() -> tuple[Field, ...]:
+    """The fields that select devices; all that are given have to match."""
+    return (
+        *(Field(name, _patterns(is_id=name in _IDS), f"{text} {_PATTERN}") for name, text in PROPERTIES.items()),
+        Field(
+            "attr",
+            MappingShape(_patterns(), _key_problem),
+            f"Attributes of sysfs by name, of the device or of one above it. {_PATTERN}",
+        ),
+        Field("property", MappingShape(_patterns(), _key_problem), f"Properties of the uevent by name. {_PATTERN}"),
+        Field("and", ListShape(SELECTOR, emptiness=_EMPTINESS), "Selectors that all have to match."),
+        Field("or", ListShape(SELECTOR, emptiness=_EMPTINESS), "Selectors of which one has to match."),
+        Field("not", SELECTOR, "A selector that must not match."),
+    )
+
+
+def _key_problem(key: str) -> str:
+    if not key or not key.isprintable() or key.startswith("/") or ".." in key.split("/"):
+        return "is not the name of an attribute or a property"
+    return ""
+
+
+SELECTOR: Final = RecordShape(
+    "selector",
+    "Properties of devices that all have to match.",
+    selector_fields,
+    elsewhere={
+        "idvendor": "write vendor",
+        "idproduct": "write product",
+        "kernel": "write name",
+        "all": "write and",
+        "any": "write or",
+        "attrs": "write attr",
+        "env": "write property",
+    },
+)

@@ -1,0 +1,46 @@
+"""IDs of USB vendors and products: hexadecimal, whatever the language of the file takes their characters for. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from plugbay.plugins.generic.config.nodes import ConfigFormat, Scalar, ScalarKind
+from plugbay.plugins.generic.config.problems import short
+
+_HEX: Final = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,4})")
+_FLOAT: Final = re.compile(r"[0-9]+[eE][0-9]+")
+_DIGITS: Final = 4
+_MOST: Final = 0xFFFF
+
+
+def parse_usb_id(scalar: Scalar, *, language: ConfigFormat, is_decimal: bool = False) -> int | str:
+    """The ID, or a sentence that says what is wrong with it and how to write it.
+
+    Args:
+        is_decimal: whether a number without quotes is the number that YAML makes of it, as for squat's plugin.
+
+    Source: squat/generic-device-plugin 0.2 has two decoders, of which each takes some IDs for others.
+    """
+    text = scalar.text
+    if is_decimal and scalar.kind is ScalarKind.INTEGER:
+        return _as_a_number(text)
+    found = _HEX.fullmatch(text)
+    if found is None:
+        if not text:
+            return 'is empty; write an ID such as "10c4", or leave the field out'
+        return f'{short(text)} is not a USB ID: an ID has up to four hexadecimal digits, such as "10c4"'
+    is_number = not scalar.is_quoted and scalar.kind in (ScalarKind.INTEGER, ScalarKind.FLOAT)
+    quoted = f'write "{found[1].lower():0>4}" in quotes'
+    if is_number and not text.lower().startswith("0x"):
+        if language is not ConfigFormat.YAML:
+            return f"{text} is ambiguous: a number in {language.name} is decimal, and IDs are hexadecimal; {quoted}"
+        if len(text) < _DIGITS or (_FLOAT.fullmatch(text) and len(text) > _DIGITS):
+            return f"{text} is ambiguous: without quotes it is a number that may have lost its zeros; {quoted}"
+    return int(found[1], 16)
+
+
+def _as_a_number(text: str) -> int | str:
+    digits = text.replace("_", "")
+    number = int(digits, 8 if re.fullmatch(r"0[0-7]+", digits) else 0)
+    return number if 0 <= number <= _MOST else f"{text} is not a USB ID: an ID has 16 bits"

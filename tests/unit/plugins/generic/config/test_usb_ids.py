@@ -1,0 +1,80 @@
+"""USB IDs are hexadecimal, whatever YAML takes their characters for."""
+
+from __future__ import annotations
+
+import pytest
+
+from plugbay.plugins.generic.config.nodes import ConfigFormat, Scalar, ScalarKind, read_yaml
+from plugbay.plugins.generic.config.usb_ids import parse_usb_id
+
+GOOD = {
+    '"1209"': 0x1209,
+    "1209": 0x1209,
+    "8086": 0x8086,
+    '"0407"': 0x0407,
+    "0407": 0x0407,
+    "0x1209": 0x1209,
+    '"0x1209"': 0x1209,
+    "0X407": 0x407,
+    "0bda": 0x0BDA,
+    '"0bda"': 0x0BDA,
+    "0BDA": 0x0BDA,
+    "1e10": 0x1E10,
+    '"1e10"': 0x1E10,
+    '"407"': 0x407,
+    "bda": 0xBDA,
+    "0000": 0,
+}
+BAD = {
+    '""': "is empty",
+    "65536": "is not a USB ID",
+    '"10c4a"': "is not a USB ID",
+    "12_9": "is not a USB ID",
+    "-1": "is not a USB ID",
+    "ghij": "is not a USB ID",
+    "407": 'write "0407" in quotes',
+    "1e1": 'write "01e1" in quotes',
+    "7": 'write "0007" in quotes',
+    "true": "is not a USB ID",
+}
+
+
+def scalar(text: str) -> Scalar:
+    node = read_yaml(text, source="")
+    assert isinstance(node, Scalar)
+    return node
+
+
+@pytest.mark.parametrize(("text", "number"), GOOD.items(), ids=GOOD)
+def test_ids_are_read_from_their_characters(text: str, number: int) -> None:
+    assert parse_usb_id(scalar(text), language=ConfigFormat.YAML) == number
+
+
+@pytest.mark.parametrize(("text", "words"), BAD.items(), ids=BAD)
+def test_what_is_wrong_or_ambiguous_is_told_with_what_to_write(text: str, words: str) -> None:
+    problem = parse_usb_id(scalar(text), language=ConfigFormat.YAML)
+    assert isinstance(problem, str)
+    assert words in problem
+
+
+@pytest.mark.parametrize("language", [ConfigFormat.JSON, ConfigFormat.TOML])
+def test_numbers_of_languages_without_hexadecimal_ids_are_refused(language: ConfigFormat) -> None:
+    problem = parse_usb_id(scalar("1209"), language=language)
+    assert isinstance(problem, str)
+    assert 'write "1209" in quotes' in problem
+
+
+def test_hexadecimal_numbers_of_toml_are_ids() -> None:
+    assert parse_usb_id(scalar("0x1209"), language=ConfigFormat.TOML) == 0x1209
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("1209", 1209), ("0407", 0o407), ("0x1209", 0x1209), ('"1209"', 0x1209), ("0bda", 0x0BDA)]
+)
+def test_old_files_may_ask_for_decimal_numbers(text: str, number: int) -> None:
+    assert parse_usb_id(scalar(text), language=ConfigFormat.YAML, is_decimal=True) == number
+
+
+def test_numbers_without_quotes_are_known_as_such() -> None:
+    assert scalar("0407").kind is ScalarKind.INTEGER
+    assert scalar("1e10").kind is ScalarKind.FLOAT
