@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterator, Sequence
 
 from plugbay.plugins.generic.config.additions import Additions, additions_of
 from plugbay.plugins.generic.config.compat import Compat
 from plugbay.plugins.generic.config.entry_names import EntryName, parse_entry_name
 from plugbay.plugins.generic.config.fields import GROUP_FIELDS, KINDS
+from plugbay.plugins.generic.config.globs import Glob, parse_glob
 from plugbay.plugins.generic.config.problems import ConfigFindings
 from plugbay.plugins.generic.config.records import Record
 from plugbay.plugins.generic.config.rules import (
@@ -161,9 +161,10 @@ class EntryBuilder:
             self._forgive(record, "readOnly", "counts for type: Mount only; a device has permissions: r")
         if not is_device and record.get("permissions", str, ""):
             self._forgive(record, "permissions", "counts for type: Device only; a mount has readOnly: true")
-        pattern = posixpath.normpath(record.get("path", str, "/"))
+        glob = parse_glob(record.get("path", str, "/"))
+        assert isinstance(glob, Glob), "its shape has checked it"
         return PathRule(
-            pattern=f"/{pattern.lstrip('/')}",
+            pattern=glob.text,
             mount_path=record.get("mountPath", str, ""),
             kind=kind,
             permissions=(record.get("permissions", str, "") or "mrw") if is_device else "",

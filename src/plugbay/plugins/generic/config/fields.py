@@ -8,8 +8,8 @@ from plugbay.model.dns import is_subdomain
 from plugbay.model.durations import parse_duration
 from plugbay.plugins.generic.answers.templates import TemplateProblem, parse_template
 from plugbay.plugins.generic.config.compat import Compat
+from plugbay.plugins.generic.config.host_paths import container_path_problem, host_path_problem
 from plugbay.plugins.generic.config.nodes import Node, Scalar, ScalarKind
-from plugbay.plugins.generic.config.patterns import container_path_problem, host_path_problem
 from plugbay.plugins.generic.config.problems import short
 from plugbay.plugins.generic.config.records import Field, RecordShape
 from plugbay.plugins.generic.config.rules import PreferenceRule

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plugbay.plugins.generic.config.rules import PathKind, PathRule, Spot
+from plugbay.plugins.generic.config.rules import PathKind, PathRule
+from plugbay.plugins.generic.config.spots import Spot
 from plugbay.plugins.generic.selecting.tree import FileKind
 from plugbay.plugins.generic.selecting.units import SelectedUnits
 from tests.unit.plugins.generic.selecting.trees import TreeOfData, entry, host_paths, looked, path_group
