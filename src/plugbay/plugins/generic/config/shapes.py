@@ -1,4 +1,4 @@
-"""Shapes of values: what a field takes. One table of fields serves the reader and the JSON Schema. Pure."""
+"""Shapes of the values that fields take. One table of fields serves the reader and the JSON Schema. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ShapeContext:
 
 
 class Shape(Protocol):
-    """What a field takes."""
+    """The values that a field takes."""
 
     def read(self, node: Node, path: FieldPath, context: ShapeContext) -> object:
         """The value, or `WRONG` after its problem has been noted."""
