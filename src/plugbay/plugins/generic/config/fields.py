@@ -11,7 +11,7 @@ from plugbay.plugins.generic.config.compat import Compat
 from plugbay.plugins.generic.config.host_paths import container_path_problem, host_path_problem
 from plugbay.plugins.generic.config.nodes import Node, Scalar, ScalarKind
 from plugbay.plugins.generic.config.problems import short
-from plugbay.plugins.generic.config.records import Field, RecordShape
+from plugbay.plugins.generic.config.records import ConfigField, RecordShape
 from plugbay.plugins.generic.config.rules import PreferenceRule
 from plugbay.plugins.generic.config.selector_fields import SELECTOR, selector_fields
 from plugbay.plugins.generic.config.shapes import (
@@ -143,21 +143,21 @@ PATH: Final = RecordShape(
     "path",
     "A path or a pattern of paths on the host. A text alone is the path.",
     lambda: (
-        Field("path", TextShape(host_path_problem), "Path on the host; *, ?, [a-z] and [^a-z] match names in one "
+        ConfigField("path", TextShape(host_path_problem), "Path on the host; *, ?, [a-z] and [^a-z] match names in one "
               "directory, and a backslash takes away their meaning.", is_required=True),
-        Field("mountPath", TextShape(container_path_problem), "Path in the container, by default that of the host; "
+        ConfigField("mountPath", TextShape(container_path_problem), "Path in the container, by default that of the host; "
               "with a / at its end a directory into which the file goes under its own name."),
-        Field("type", ChoiceShape({"Device": "a device node", "Mount": "a bind mount"}, fallback="Device"),
+        ConfigField("type", ChoiceShape({"Device": "a device node", "Mount": "a bind mount"}, fallback="Device"),
               "Device (default): a device node. Mount: a file or directory that is mounted."),
-        Field("permissions", PermissionsShape(), "Of a device: r (read), w (write), m (mknod); mrw by default."),
-        Field("readOnly", FlagShape(), "Whether a mount can only be read; false by default."),
-        Field("limit", NumberShape(0, MOST_UNITS), "How many units of the group may have the same file of this path; "
+        ConfigField("permissions", PermissionsShape(), "Of a device: r (read), w (write), m (mknod); mrw by default."),
+        ConfigField("readOnly", FlagShape(), "Whether a mount can only be read; false by default."),
+        ConfigField("limit", NumberShape(0, MOST_UNITS), "How many units of the group may have the same file of this path; "
               "1 by default."),
-        Field("optional", FlagShape(), "Whether the group goes on without this path when nothing matches it; false "
+        ConfigField("optional", FlagShape(), "Whether the group goes on without this path when nothing matches it; false "
               "by default."),
-        Field("resolve", FlagShape(), "Whether a link is followed: the container gets link and target; false by "
+        ConfigField("resolve", FlagShape(), "Whether a link is followed: the container gets link and target; false by "
               "default."),
-        Field("anyFile", FlagShape(), "Whether a file that is not a device node may be a Device; false by default."),
+        ConfigField("anyFile", FlagShape(), "Whether a file that is not a device node may be a Device; false by default."),
     ),
     short="path",
     elsewhere={"hostpath": "write path", "containerpath": "write mountPath", "count": "it belongs into the group"},
@@ -167,9 +167,9 @@ USB: Final = RecordShape(
     "usb",
     "USB devices by their IDs.",
     lambda: (
-        Field("vendor", UsbIdShape(), 'ID of the vendor in hexadecimal, in quotes: "10c4".'),
-        Field("product", UsbIdShape(), 'ID of the product in hexadecimal, in quotes: "ea60".'),
-        Field("serial", TextShape(takes_numbers=True), "Serial number, exactly as the device tells it; any by "
+        ConfigField("vendor", UsbIdShape(), 'ID of the vendor in hexadecimal, in quotes: "10c4".'),
+        ConfigField("product", UsbIdShape(), 'ID of the product in hexadecimal, in quotes: "ea60".'),
+        ConfigField("serial", TextShape(takes_numbers=True), "Serial number, exactly as the device tells it; any by "
               "default."),
     ),
     elsewhere={"idvendor": "write vendor", "idproduct": "write product",
@@ -181,10 +181,10 @@ NODE: Final = RecordShape(
     "Device nodes of the physical device that a container gets. A text alone is the subsystem.",
     lambda: (
         *selector_fields(),
-        Field("mountPath", TextShape(_container_template_problem), "Path in the container, a template; by default "
+        ConfigField("mountPath", TextShape(_container_template_problem), "Path in the container, a template; by default "
               "that of the host, and with a / at its end a directory."),
-        Field("permissions", PermissionsShape(), "r (read), w (write), m (mknod); rw by default."),
-        Field("optional", FlagShape(), "Whether a device without such a node is offered nevertheless; false by "
+        ConfigField("permissions", PermissionsShape(), "r (read), w (write), m (mknod); rw by default."),
+        ConfigField("optional", FlagShape(), "Whether a device without such a node is offered nevertheless; false by "
               "default."),
     ),
     short="subsystem",
@@ -194,30 +194,30 @@ MOUNT: Final = RecordShape(
     "mount",
     "A mount that a container gets with each unit; paths are templates.",
     lambda: (
-        Field("hostPath", TextShape(_host_template_problem), "Path on the host.", is_required=True),
-        Field("containerPath", TextShape(_container_template_problem), "Path in the container; that of the host by "
+        ConfigField("hostPath", TextShape(_host_template_problem), "Path on the host.", is_required=True),
+        ConfigField("containerPath", TextShape(_container_template_problem), "Path in the container; that of the host by "
               "default.", aliases=("mountPath",)),
-        Field("readOnly", FlagShape(), "Whether it can only be read; false by default."),
+        ConfigField("readOnly", FlagShape(), "Whether it can only be read; false by default."),
     ),
 )  # fmt: skip
 
-_EXEC: Final = Field(
+_EXEC: Final = ConfigField(
     "exec",
     ListShape(TextShape(_command_word_problem, takes_numbers=True), emptiness="names no program"),
     "Program and its arguments, which are templates; no shell reads them.",
 )
-_TIMEOUT: Final = Field("timeout", DurationShape(0.1), "Time after which the program is killed; 10s by default.")
+_TIMEOUT: Final = ConfigField("timeout", DurationShape(0.1), "Time after which the program is killed; 10s by default.")
 
 HEALTH: Final = RecordShape(
     "health",
     "Reasons for which a unit is unhealthy, beside that its device is gone.",
     lambda: (
-        Field("open", FlagShape(), "Whether each node has to open; false by default."),
-        Field("driver", FlagShape(), "Whether a driver has to be bound; false by default."),
+        ConfigField("open", FlagShape(), "Whether each node has to open; false by default."),
+        ConfigField("driver", FlagShape(), "Whether a driver has to be bound; false by default."),
         _EXEC,
-        Field("every", DurationShape(1.0), "Time between two runs of the program; 30s by default."),
+        ConfigField("every", DurationShape(1.0), "Time between two runs of the program; 30s by default."),
         _TIMEOUT,
-        Field("grace", DurationShape(0.0), "Time for which a device that is gone stays listed, as unhealthy; 60s by "
+        ConfigField("grace", DurationShape(0.0), "Time for which a device that is gone stays listed, as unhealthy; 60s by "
               "default."),
     ),
 )  # fmt: skip
@@ -225,22 +225,22 @@ HEALTH: Final = RecordShape(
 RELEASE: Final = RecordShape(
     "release",
     "A program that is run after a container has ended, before its devices are given again.",
-    lambda: (Field(_EXEC.name, _EXEC.shape, _EXEC.help, is_required=True), _TIMEOUT),
+    lambda: (ConfigField(_EXEC.name, _EXEC.shape, _EXEC.help, is_required=True), _TIMEOUT),
 )
 
 ADDITIONS: Final = (
-    Field("env", MappingShape(_TEMPLATE, _variable_problem), "Variables of the container. Values are templates, and "
+    ConfigField("env", MappingShape(_TEMPLATE, _variable_problem), "Variables of the container. Values are templates, and "
           "${index} in a name is the number of the device in its container."),
-    Field("mounts", ListShape(MOUNT), "Mounts of the container."),
-    Field("annotations", MappingShape(_TEMPLATE), "Annotations that the container's runtime sees; values are "
+    ConfigField("mounts", ListShape(MOUNT), "Mounts of the container."),
+    ConfigField("annotations", MappingShape(_TEMPLATE), "Annotations that the container's runtime sees; values are "
           "templates."),
-    Field("cdi", TextShape(_kind_problem), "Kind of a CDI spec (vendor/class) by which units are given, instead of "
+    ConfigField("cdi", TextShape(_kind_problem), "Kind of a CDI spec (vendor/class) by which units are given, instead of "
           "nodes in the answer."),
-    Field("links", FlagShape(), "Whether links such as /dev/serial/by-id exist in the container, too; false by "
+    ConfigField("links", FlagShape(), "Whether links such as /dev/serial/by-id exist in the container, too; false by "
           "default."),
-    Field("health", HEALTH, "When units are unhealthy."),
-    Field("release", RELEASE, "What is done with a device after its use."),
-    Field("numaNodes", ListShape(NumberShape(0, _MOST_NODE)), "NUMA nodes of the devices, instead of what sysfs "
+    ConfigField("health", HEALTH, "When units are unhealthy."),
+    ConfigField("release", RELEASE, "What is done with a device after its use."),
+    ConfigField("numaNodes", ListShape(NumberShape(0, _MOST_NODE)), "NUMA nodes of the devices, instead of what sysfs "
           "says; an empty list for none."),
 )  # fmt: skip
 """Fields of a group that may stand beside ``groups``, too: there they count for every group without its own."""
@@ -249,25 +249,25 @@ KINDS: Final = ("paths", "usb", "match", "interfaces", "tokens")
 """Fields of which a group has exactly one."""
 
 _OF_GROUP: Final = (
-    Field("paths", ListShape(PATH, emptiness="is empty, so that the group has no device", is_forgiven=True),
+    ConfigField("paths", ListShape(PATH, emptiness="is empty, so that the group has no device", is_forgiven=True),
           "Paths whose files belong together: the first match of each is one unit, the second of each the next."),
-    Field("usb", ListShape(USB, emptiness="is empty, so that the group has no device", is_forgiven=True),
+    ConfigField("usb", ListShape(USB, emptiness="is empty, so that the group has no device", is_forgiven=True),
           "USB devices: each match is a unit; with several rules, each complete set.", aliases=("usbs",)),
-    Field("match", SELECTOR, "Devices by their properties: a unit for each physical device."),
-    Field("interfaces", SELECTOR, "Network interfaces, which move into the pod."),
-    Field("tokens", NumberShape(1, MOST_UNITS), "Number of units that are not files, such as licences."),
-    Field("count", NumberShape(0, MOST_UNITS), "Units made of each match, so that several containers share it; 1 by "
+    ConfigField("match", SELECTOR, "Devices by their properties: a unit for each physical device."),
+    ConfigField("interfaces", SELECTOR, "Network interfaces, which move into the pod."),
+    ConfigField("tokens", NumberShape(1, MOST_UNITS), "Number of units that are not files, such as licences."),
+    ConfigField("count", NumberShape(0, MOST_UNITS), "Units made of each match, so that several containers share it; 1 by "
           "default."),
-    Field("onePerContainer", FlagShape(), "Whether a container gets at most one of the units of a match; false by "
+    ConfigField("onePerContainer", FlagShape(), "Whether a container gets at most one of the units of a match; false by "
           "default."),
-    Field("bundle", FlagShape(), "With usb: whether all matches are one unit; false by default."),
-    Field("nodes", ListShape(NODE, takes_one=True), "With usb and match: nodes that a container gets, such as tty. "
+    ConfigField("bundle", FlagShape(), "With usb: whether all matches are one unit; false by default."),
+    ConfigField("nodes", ListShape(NODE, takes_one=True), "With usb and match: nodes that a container gets, such as tty. "
           "By default the raw USB node, and the nodes that matched."),
-    Field("rawNode", FlagShape(), "With usb: whether a container gets the node in /dev/bus/usb; true unless there "
+    ConfigField("rawNode", FlagShape(), "With usb: whether a container gets the node in /dev/bus/usb; true unless there "
           "are nodes."),
-    Field("each", FlagShape(), "With match: whether each device that matches is a unit by itself, instead of the "
+    ConfigField("each", FlagShape(), "With match: whether each device that matches is a unit by itself, instead of the "
           "physical device that it belongs to; false by default."),
-    Field("interfaceName", TextShape(_template_problem), "With interfaces: name in the pod; that of the host by "
+    ConfigField("interfaceName", TextShape(_template_problem), "With interfaces: name in the pod; that of the host by "
           "default."),
 )  # fmt: skip
 
@@ -286,14 +286,14 @@ ENTRY: Final = RecordShape(
     "device",
     "A resource. It has groups, or the fields of its only group.",
     lambda: (
-        Field("name", TextShape(), "Name of the resource behind the domain, such as serial; or a template such as "
+        ConfigField("name", TextShape(), "Name of the resource behind the domain, such as serial; or a template such as "
               "{vendor}-{model}, which makes several resources. With a / it brings its own domain.", is_required=True),
-        Field("groups", ListShape(GROUP, emptiness="is empty, so that the resource would have no device",
+        ConfigField("groups", ListShape(GROUP, emptiness="is empty, so that the resource would have no device",
                                   is_forgiven=True), "Groups of devices; all of them are one pool."),
-        Field("domain", TextShape(_domain_problem), "Domain of this resource, instead of that of the file."),
-        Field("prefer", ChoiceShape({each.value: "" for each in PreferenceRule}), "What the devices of one container "
+        ConfigField("domain", TextShape(_domain_problem), "Domain of this resource, instead of that of the file."),
+        ConfigField("prefer", ChoiceShape({each.value: "" for each in PreferenceRule}), "What the devices of one container "
               "have in common, if possible: numa (default), pcieRoot, physical, or none."),
-        Field("shared", FlagShape(), "Whether its devices may be those of other resources, too; false by default."),
+        ConfigField("shared", FlagShape(), "Whether its devices may be those of other resources, too; false by default."),
         *_OF_GROUP,
         *ADDITIONS,
     ),
@@ -308,15 +308,15 @@ FILE: Final = RecordShape(
     "config",
     "Config of plugbay's generic plugin; files of squat's generic-device-plugin are such configs, too.",
     lambda: (
-        Field("domain", TextShape(_domain_problem), "The part in front of the / in the names of resources."),
-        Field("devices", ListShape(ENTRY, emptiness="is empty, and at least one device must be there"),
+        ConfigField("domain", TextShape(_domain_problem), "The part in front of the / in the names of resources."),
+        ConfigField("devices", ListShape(ENTRY, emptiness="is empty, and at least one device must be there"),
               "The resources.", aliases=("device",)),
-        Field("listen", TextShape(), "Address of metrics and health, such as :8080."),
-        Field("log-level", ChoiceShape(dict.fromkeys(_LEVELS, "")), "Level of the log."),
-        Field("plugin-directory", TextShape(host_path_problem), "Directory of the kubelet's sockets."),
-        Field("compat", ListShape(ChoiceShape({each.value: "" for each in Compat}), takes_one=True),
+        ConfigField("listen", TextShape(), "Address of metrics and health, such as :8080."),
+        ConfigField("log-level", ChoiceShape(dict.fromkeys(_LEVELS, "")), "Level of the log."),
+        ConfigField("plugin-directory", TextShape(host_path_problem), "Directory of the kubelet's sockets."),
+        ConfigField("compat", ListShape(ChoiceShape({each.value: "" for each in Compat}), takes_one=True),
               "Where the old behaviour of squat's plugin is wanted; squat is all of them."),
-        Field("$schema", TextShape(), "Schema of this file, for editors; it means nothing else."),
+        ConfigField("$schema", TextShape(), "Schema of this file, for editors; it means nothing else."),
     ),
     elsewhere={"groups": "it belongs into a device", "name": "it belongs into a device",
                "paths": "it belongs into a device", "usb": "it belongs into a device"},

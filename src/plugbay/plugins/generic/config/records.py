@@ -12,8 +12,8 @@ from plugbay.plugins.generic.config.shapes import (
     WRONG,
     Definitions,
     FieldPath,
-    Shape,
     ShapeContext,
+    ValueShape,
     is_null,
     refuse,
 )
@@ -26,7 +26,7 @@ _REF: Final = "#/$defs/"
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class ConfigField:
     """A field of a record.
 
     Attributes:
@@ -35,7 +35,7 @@ class Field:
     """
 
     name: str
-    shape: Shape
+    shape: ValueShape
     help: str
     aliases: tuple[str, ...] = ()
     is_required: bool = False
@@ -97,7 +97,7 @@ class RecordShape:
 
     name: str
     help: str
-    fields: Callable[[], tuple[Field, ...]]
+    fields: Callable[[], tuple[ConfigField, ...]]
     short: str = ""
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     alternatives: tuple[str, ...] = ()

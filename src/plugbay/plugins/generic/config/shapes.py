@@ -35,7 +35,7 @@ class ShapeContext:
     has_decimal_ids: bool = False
 
 
-class Shape(Protocol):
+class ValueShape(Protocol):
     """The values that a field takes."""
 
     def read(self, node: Node, path: FieldPath, context: ShapeContext) -> object:
@@ -193,7 +193,7 @@ class ListShape:
         is_forgiven: whether the lenient may leave it empty nevertheless.
     """
 
-    item: Shape
+    item: ValueShape
     takes_one: bool = False
     emptiness: str = ""
     is_forgiven: bool = False
@@ -226,7 +226,7 @@ class ListShape:
 class MappingShape:
     """A mapping whose keys are not fields, such as variables."""
 
-    item: Shape
+    item: ValueShape
     check_key: Callable[[str], str] = lambda _: ""
     key_pattern: str = ""
     hints: Mapping[str, str] = field(default_factory=dict)
