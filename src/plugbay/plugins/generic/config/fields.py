@@ -11,7 +11,8 @@ from plugbay.plugins.generic.config.compat import Compat
 from plugbay.plugins.generic.config.host_paths import container_path_problem, host_path_problem
 from plugbay.plugins.generic.config.nodes import Node, Scalar, ScalarKind
 from plugbay.plugins.generic.config.problems import short
-from plugbay.plugins.generic.config.records import ConfigField, RecordShape
+from plugbay.plugins.generic.config.records import ConfigField as Field
+from plugbay.plugins.generic.config.records import RecordShape
 from plugbay.plugins.generic.config.rules import PreferenceRule
 from plugbay.plugins.generic.config.selector_fields import SELECTOR, selector_fields
 from plugbay.plugins.generic.config.shapes import (
@@ -143,21 +144,21 @@ PATH: Final = RecordShape(
     "path",
     "A path or a pattern of paths on the host. A text alone is the path.",
     lambda: (
-        ConfigField("path", TextShape(host_path_problem), "Path on the host; *, ?, [a-z] and [^a-z] match names in one "
+        Field("path", TextShape(host_path_problem), "Path on the host; *, ?, [a-z] and [^a-z] match names in one "
               "directory, and a backslash takes away their meaning.", is_required=True),
-        ConfigField("mountPath", TextShape(container_path_problem), "Path in the container, by default that of the host; "
+        Field("mountPath", TextShape(container_path_problem), "Path in the container, by default that of the host; "
               "with a / at its end a directory into which the file goes under its own name."),
-        ConfigField("type", ChoiceShape({"Device": "a device node", "Mount": "a bind mount"}, fallback="Device"),
+        Field("type", ChoiceShape({"Device": "a device node", "Mount": "a bind mount"}, fallback="Device"),
               "Device (default): a device node. Mount: a file or directory that is mounted."),
-        ConfigField("permissions", PermissionsShape(), "Of a device: r (read), w (write), m (mknod); mrw by default."),
-        ConfigField("readOnly", FlagShape(), "Whether a mount can only be read; false by default."),
-        ConfigField("limit", NumberShape(0, MOST_UNITS), "How many units of the group may have the same file of this path; "
+        Field("permissions", PermissionsShape(), "Of a device: r (read), w (write), m (mknod); mrw by default."),
+        Field("readOnly", FlagShape(), "Whether a mount can only be read; false by default."),
+        Field("limit", NumberShape(0, MOST_UNITS), "How many units of the group may have the same file of this path; "
               "1 by default."),
-        ConfigField("optional", FlagShape(), "Whether the group goes on without this path when nothing matches it; false "
+        Field("optional", FlagShape(), "Whether the group goes on without this path when nothing matches it; false "
               "by default."),
-        ConfigField("resolve", FlagShape(), "Whether a link is followed: the container gets link and target; false by "
+        Field("resolve", FlagShape(), "Whether a link is followed: the container gets link and target; false by "
               "default."),
-        ConfigField("anyFile", FlagShape(), "Whether a file that is not a device node may be a Device; false by default."),
+        Field("anyFile", FlagShape(), "Whether a file that is not a device node may be a Device; false by default."),
     ),
     short="path",
     elsewhere={"hostpath": "write path", "containerpath": "write mountPath", "count": "it belongs into the group"},
@@ -167,9 +168,9 @@ USB: Final = RecordShape(
     "usb",
     "USB devices by their IDs.",
     lambda: (
-        ConfigField("vendor", UsbIdShape(), 'ID of the vendor in hexadecimal, in quotes: "10c4".'),
-        ConfigField("product", UsbIdShape(), 'ID of the product in hexadecimal, in quotes: "ea60".'),
-        ConfigField("serial", TextShape(takes_numbers=True), "Serial number, exactly as the device tells it; any by "
+        Field("vendor", UsbIdShape(), 'ID of the vendor in hexadecimal, in quotes: "10c4".'),
+        Field("product", UsbIdShape(), 'ID of the product in hexadecimal, in quotes: "ea60".'),
+        Field("serial", TextShape(takes_numbers=True), "Serial number, exactly as the device tells it; any by "
               "default."),
     ),
     elsewhere={"idvendor": "write vendor", "idproduct": "write product",
@@ -181,10 +182,10 @@ NODE: Final = RecordShape(
     "Device nodes of the physical device that a container gets. A text alone is the subsystem.",
     lambda: (
         *selector_fields(),
-        ConfigField("mountPath", TextShape(_container_template_problem), "Path in the container, a template; by default "
+        Field("mountPath", TextShape(_container_template_problem), "Path in the container, a template; by default "
               "that of the host, and with a / at its end a directory."),
-        ConfigField("permissions", PermissionsShape(), "r (read), w (write), m (mknod); rw by default."),
-        ConfigField("optional", FlagShape(), "Whether a device without such a node is offered nevertheless; false by "
+        Field("permissions", PermissionsShape(), "r (read), w (write), m (mknod); rw by default."),
+        Field("optional", FlagShape(), "Whether a device without such a node is offered nevertheless; false by "
               "default."),
     ),
     short="subsystem",
@@ -194,30 +195,30 @@ MOUNT: Final = RecordShape(
     "mount",
     "A mount that a container gets with each unit; paths are templates.",
     lambda: (
-        ConfigField("hostPath", TextShape(_host_template_problem), "Path on the host.", is_required=True),
-        ConfigField("containerPath", TextShape(_container_template_problem), "Path in the container; that of the host by "
+        Field("hostPath", TextShape(_host_template_problem), "Path on the host.", is_required=True),
+        Field("containerPath", TextShape(_container_template_problem), "Path in the container; that of the host by "
               "default.", aliases=("mountPath",)),
-        ConfigField("readOnly", FlagShape(), "Whether it can only be read; false by default."),
+        Field("readOnly", FlagShape(), "Whether it can only be read; false by default."),
     ),
 )  # fmt: skip
 
-_EXEC: Final = ConfigField(
+_EXEC: Final = Field(
     "exec",
     ListShape(TextShape(_command_word_problem, takes_numbers=True), emptiness="names no program"),
     "Program and its arguments, which are templates; no shell reads them.",
 )
-_TIMEOUT: Final = ConfigField("timeout", DurationShape(0.1), "Time after which the program is killed; 10s by default.")
+_TIMEOUT: Final = Field("timeout", DurationShape(0.1), "Time after which the program is killed; 10s by default.")
 
 HEALTH: Final = RecordShape(
     "health",
     "Reasons for which a unit is unhealthy, beside that its device is gone.",
     lambda: (
-        ConfigField("open", FlagShape(), "Whether each node has to open; false by default."),
-        ConfigField("driver", FlagShape(), "Whether a driver has to be bound; false by default."),
+        Field("open", FlagShape(), "Whether each node has to open; false by default."),
+        Field("driver", FlagShape(), "Whether a driver has to be bound; false by default."),
         _EXEC,
-        ConfigField("every", DurationShape(1.0), "Time between two runs of the program; 30s by default."),
+        Field("every", DurationShape(1.0), "Time between two runs of the program; 30s by default."),
         _TIMEOUT,
-        ConfigField("grace", DurationShape(0.0), "Time for which a device that is gone stays listed, as unhealthy; 60s by "
+        Field("grace", DurationShape(0.0), "Time for which a device that is gone stays listed, as unhealthy; 60s by "
               "default."),
     ),
 )  # fmt: skip
@@ -225,22 +226,22 @@ HEALTH: Final = RecordShape(
 RELEASE: Final = RecordShape(
     "release",
     "A program that is run after a container has ended, before its devices are given again.",
-    lambda: (ConfigField(_EXEC.name, _EXEC.shape, _EXEC.help, is_required=True), _TIMEOUT),
+    lambda: (Field(_EXEC.name, _EXEC.shape, _EXEC.help, is_required=True), _TIMEOUT),
 )
 
 ADDITIONS: Final = (
-    ConfigField("env", MappingShape(_TEMPLATE, _variable_problem), "Variables of the container. Values are templates, and "
+    Field("env", MappingShape(_TEMPLATE, _variable_problem), "Variables of the container. Values are templates, and "
           "${index} in a name is the number of the device in its container."),
-    ConfigField("mounts", ListShape(MOUNT), "Mounts of the container."),
-    ConfigField("annotations", MappingShape(_TEMPLATE), "Annotations that the container's runtime sees; values are "
+    Field("mounts", ListShape(MOUNT), "Mounts of the container."),
+    Field("annotations", MappingShape(_TEMPLATE), "Annotations that the container's runtime sees; values are "
           "templates."),
-    ConfigField("cdi", TextShape(_kind_problem), "Kind of a CDI spec (vendor/class) by which units are given, instead of "
+    Field("cdi", TextShape(_kind_problem), "Kind of a CDI spec (vendor/class) by which units are given, instead of "
           "nodes in the answer."),
-    ConfigField("links", FlagShape(), "Whether links such as /dev/serial/by-id exist in the container, too; false by "
+    Field("links", FlagShape(), "Whether links such as /dev/serial/by-id exist in the container, too; false by "
           "default."),
-    ConfigField("health", HEALTH, "When units are unhealthy."),
-    ConfigField("release", RELEASE, "What is done with a device after its use."),
-    ConfigField("numaNodes", ListShape(NumberShape(0, _MOST_NODE)), "NUMA nodes of the devices, instead of what sysfs "
+    Field("health", HEALTH, "When units are unhealthy."),
+    Field("release", RELEASE, "What is done with a device after its use."),
+    Field("numaNodes", ListShape(NumberShape(0, _MOST_NODE)), "NUMA nodes of the devices, instead of what sysfs "
           "says; an empty list for none."),
 )  # fmt: skip
 """Fields of a group that may stand beside ``groups``, too: there they count for every group without its own."""
@@ -249,25 +250,25 @@ KINDS: Final = ("paths", "usb", "match", "interfaces", "tokens")
 """Fields of which a group has exactly one."""
 
 _OF_GROUP: Final = (
-    ConfigField("paths", ListShape(PATH, emptiness="is empty, so that the group has no device", is_forgiven=True),
+    Field("paths", ListShape(PATH, emptiness="is empty, so that the group has no device", is_forgiven=True),
           "Paths whose files belong together: the first match of each is one unit, the second of each the next."),
-    ConfigField("usb", ListShape(USB, emptiness="is empty, so that the group has no device", is_forgiven=True),
+    Field("usb", ListShape(USB, emptiness="is empty, so that the group has no device", is_forgiven=True),
           "USB devices: each match is a unit; with several rules, each complete set.", aliases=("usbs",)),
-    ConfigField("match", SELECTOR, "Devices by their properties: a unit for each physical device."),
-    ConfigField("interfaces", SELECTOR, "Network interfaces, which move into the pod."),
-    ConfigField("tokens", NumberShape(1, MOST_UNITS), "Number of units that are not files, such as licences."),
-    ConfigField("count", NumberShape(0, MOST_UNITS), "Units made of each match, so that several containers share it; 1 by "
+    Field("match", SELECTOR, "Devices by their properties: a unit for each physical device."),
+    Field("interfaces", SELECTOR, "Network interfaces, which move into the pod."),
+    Field("tokens", NumberShape(1, MOST_UNITS), "Number of units that are not files, such as licences."),
+    Field("count", NumberShape(0, MOST_UNITS), "Units made of each match, so that several containers share it; 1 by "
           "default."),
-    ConfigField("onePerContainer", FlagShape(), "Whether a container gets at most one of the units of a match; false by "
+    Field("onePerContainer", FlagShape(), "Whether a container gets at most one of the units of a match; false by "
           "default."),
-    ConfigField("bundle", FlagShape(), "With usb: whether all matches are one unit; false by default."),
-    ConfigField("nodes", ListShape(NODE, takes_one=True), "With usb and match: nodes that a container gets, such as tty. "
+    Field("bundle", FlagShape(), "With usb: whether all matches are one unit; false by default."),
+    Field("nodes", ListShape(NODE, takes_one=True), "With usb and match: nodes that a container gets, such as tty. "
           "By default the raw USB node, and the nodes that matched."),
-    ConfigField("rawNode", FlagShape(), "With usb: whether a container gets the node in /dev/bus/usb; true unless there "
+    Field("rawNode", FlagShape(), "With usb: whether a container gets the node in /dev/bus/usb; true unless there "
           "are nodes."),
-    ConfigField("each", FlagShape(), "With match: whether each device that matches is a unit by itself, instead of the "
+    Field("each", FlagShape(), "With match: whether each device that matches is a unit by itself, instead of the "
           "physical device that it belongs to; false by default."),
-    ConfigField("interfaceName", TextShape(_template_problem), "With interfaces: name in the pod; that of the host by "
+    Field("interfaceName", TextShape(_template_problem), "With interfaces: name in the pod; that of the host by "
           "default."),
 )  # fmt: skip
 
@@ -286,14 +287,14 @@ ENTRY: Final = RecordShape(
     "device",
     "A resource. It has groups, or the fields of its only group.",
     lambda: (
-        ConfigField("name", TextShape(), "Name of the resource behind the domain, such as serial; or a template such as "
+        Field("name", TextShape(), "Name of the resource behind the domain, such as serial; or a template such as "
               "{vendor}-{model}, which makes several resources. With a / it brings its own domain.", is_required=True),
-        ConfigField("groups", ListShape(GROUP, emptiness="is empty, so that the resource would have no device",
+        Field("groups", ListShape(GROUP, emptiness="is empty, so that the resource would have no device",
                                   is_forgiven=True), "Groups of devices; all of them are one pool."),
-        ConfigField("domain", TextShape(_domain_problem), "Domain of this resource, instead of that of the file."),
-        ConfigField("prefer", ChoiceShape({each.value: "" for each in PreferenceRule}), "What the devices of one container "
+        Field("domain", TextShape(_domain_problem), "Domain of this resource, instead of that of the file."),
+        Field("prefer", ChoiceShape({each.value: "" for each in PreferenceRule}), "What the devices of one container "
               "have in common, if possible: numa (default), pcieRoot, physical, or none."),
-        ConfigField("shared", FlagShape(), "Whether its devices may be those of other resources, too; false by default."),
+        Field("shared", FlagShape(), "Whether its devices may be those of other resources, too; false by default."),
         *_OF_GROUP,
         *ADDITIONS,
     ),
@@ -308,15 +309,15 @@ FILE: Final = RecordShape(
     "config",
     "Config of plugbay's generic plugin; files of squat's generic-device-plugin are such configs, too.",
     lambda: (
-        ConfigField("domain", TextShape(_domain_problem), "The part in front of the / in the names of resources."),
-        ConfigField("devices", ListShape(ENTRY, emptiness="is empty, and at least one device must be there"),
+        Field("domain", TextShape(_domain_problem), "The part in front of the / in the names of resources."),
+        Field("devices", ListShape(ENTRY, emptiness="is empty, and at least one device must be there"),
               "The resources.", aliases=("device",)),
-        ConfigField("listen", TextShape(), "Address of metrics and health, such as :8080."),
-        ConfigField("log-level", ChoiceShape(dict.fromkeys(_LEVELS, "")), "Level of the log."),
-        ConfigField("plugin-directory", TextShape(host_path_problem), "Directory of the kubelet's sockets."),
-        ConfigField("compat", ListShape(ChoiceShape({each.value: "" for each in Compat}), takes_one=True),
+        Field("listen", TextShape(), "Address of metrics and health, such as :8080."),
+        Field("log-level", ChoiceShape(dict.fromkeys(_LEVELS, "")), "Level of the log."),
+        Field("plugin-directory", TextShape(host_path_problem), "Directory of the kubelet's sockets."),
+        Field("compat", ListShape(ChoiceShape({each.value: "" for each in Compat}), takes_one=True),
               "Where the old behaviour of squat's plugin is wanted; squat is all of them."),
-        ConfigField("$schema", TextShape(), "Schema of this file, for editors; it means nothing else."),
+        Field("$schema", TextShape(), "Schema of this file, for editors; it means nothing else."),
     ),
     elsewhere={"groups": "it belongs into a device", "name": "it belongs into a device",
                "paths": "it belongs into a device", "usb": "it belongs into a device"},

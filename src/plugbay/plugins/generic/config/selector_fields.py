@@ -6,7 +6,8 @@ import re
 from typing import Any, Final
 
 from plugbay.plugins.generic.config.nodes import Node, Scalar, ScalarKind
-from plugbay.plugins.generic.config.records import ConfigField, RecordShape
+from plugbay.plugins.generic.config.records import ConfigField as Field
+from plugbay.plugins.generic.config.records import RecordShape
 from plugbay.plugins.generic.config.shapes import (
     WRONG,
     Definitions,
@@ -79,21 +80,19 @@ def _patterns(*, is_id: bool = False) -> ListShape:
     return ListShape(PatternShape(is_id), takes_one=True, emptiness=_EMPTINESS)
 
 
-def selector_fields() -> tuple[ConfigField, ...]:
+def selector_fields() -> tuple[Field, ...]:
     """The fields that select devices; all that are given have to match."""
     return (
-        *(ConfigField(name, _patterns(is_id=name in _IDS), f"{text} {_PATTERN}") for name, text in PROPERTIES.items()),
-        ConfigField(
+        *(Field(name, _patterns(is_id=name in _IDS), f"{text} {_PATTERN}") for name, text in PROPERTIES.items()),
+        Field(
             "attr",
             MappingShape(_patterns(), _key_problem),
             f"Attributes of sysfs by name, of the device or of one above it. {_PATTERN}",
         ),
-        ConfigField(
-            "property", MappingShape(_patterns(), _key_problem), f"Properties of the uevent by name. {_PATTERN}"
-        ),
-        ConfigField("and", ListShape(SELECTOR, emptiness=_EMPTINESS), "Selectors that all have to match."),
-        ConfigField("or", ListShape(SELECTOR, emptiness=_EMPTINESS), "Selectors of which one has to match."),
-        ConfigField("not", SELECTOR, "A selector that must not match."),
+        Field("property", MappingShape(_patterns(), _key_problem), f"Properties of the uevent by name. {_PATTERN}"),
+        Field("and", ListShape(SELECTOR, emptiness=_EMPTINESS), "Selectors that all have to match."),
+        Field("or", ListShape(SELECTOR, emptiness=_EMPTINESS), "Selectors of which one has to match."),
+        Field("not", SELECTOR, "A selector that must not match."),
     )
 
 
