@@ -16,9 +16,9 @@ from typing import Final
 from plugbay.plugins.generic.machine.properties import cleaned
 from plugbay.plugins.generic.machine.relations import (
     behind,
-    is_on_bus,
     is_pci_function,
     is_usb_device,
+    on_bus,
     physical,
 )
 from plugbay.plugins.generic.machine.tree import DeviceTree
@@ -30,22 +30,27 @@ MARKED: Final = ("block", "net", "scsi", "usb")
 """The subsystems whose devices have marks; see `mark_of`."""
 _NOTHING: Final = frozenset("0-:. x")
 """A serial number of nothing else was never set."""
+_ANY_NAME: Final = frozenset(("block", "i2c", "i2c-dev", "infiniband", "net"))
+"""Classes with names that udev gives, or that do not begin with what they are."""
+_INFINIBAND: Final = "32"
+_GUID: Final = len("b8:59:9f:03:00:d4:5a:0e")
 _DIGITS: Final = re.compile(r"([0-9]+)")
 
 
 def identity(tree: DeviceTree, device: SysDevice) -> str:
-    """The identity of a device, such as ``usb:10c4:ea60:0001``, ``usb:10c4:ea60@0000:00:14.0/0-1.4/1.0/tty0``.
+    """The identity of a device, such as ``usb:10c4:ea60:0001``, ``usb:10c4:ea60@0000:00:14.0/0-1.4/1.0/ttyACM``.
 
     =========  ====================================================================================================
     USB        vendor, product, and the serial number; without a number of its own, controller, bus and port
     PCI        ``pci:0000:3b:00.0``
     disk       ``disk:`` with its world-wide name or serial number; with its place too, if another has the same
-    network    ``net:`` with the permanent address, or as a part of its parent
+    network    ``net:`` with the permanent address, or as a part of its parent; the port's GUID for InfiniBand
     VFIO       ``vfio:`` with the functions of the group
     virtual    ``virtual:misc/kvm``
     =========  ====================================================================================================
 
-    A part of a physical device has the way from there behind a slash. Texts of devices are cleaned.
+    A part of a physical device has the way from there behind a slash: kinds, with ``.1`` for the second of a kind.
+    Texts of devices are cleaned.
     """
     top = physical(tree, device)
     return _own(tree, device, top) or "/".join([_of_physical(tree, top), *_way(tree, device, top)])
@@ -88,6 +93,8 @@ def mark_of(tree: DeviceTree, device: SysDevice) -> str:
         return next((f"disk:{text}" for name in names if (text := _said(tree, device, name))), "")
     if device.subsystem == "net" and device.parent and _text(tree, device, "addr_assign_type") == _PERMANENT:
         address = _said(tree, device, "address")
+        if _text(tree, device, "type") == _INFINIBAND:
+            address = address[-_GUID:]  # a number that the driver makes up stands before it
         return f"net:{address}" if address else ""
     return ""
 
@@ -118,9 +125,11 @@ def _of_physical(tree: DeviceTree, top: SysDevice) -> str:
         return f"{mark or 'disk:'}@{_above(tree, top)}"
     if top.subsystem == "mmc" and (card := _said(tree, top, "cid")):
         return f"mmc:{card}"
-    if is_on_bus(tree, top):
-        return f"{top.subsystem}:{top.name}"
-    return f"virtual:{top.subsystem}/{top.name}"
+    if top.subsystem == "i2c" and (above := next(tree.ancestors(top), None)):  # adapters have numbers by arrival
+        return f"{_of_physical(tree, physical(tree, above))}/{_step(tree, top)}"
+    if top.subsystem != "serial-base" and on_bus(tree, top) is None:
+        return f"virtual:{top.subsystem}/{top.name}"
+    return f"{top.subsystem}:{top.name}"
 
 
 def _usb_model(tree: DeviceTree, device: SysDevice) -> str:
@@ -158,7 +167,7 @@ def _above(tree: DeviceTree, disk: SysDevice) -> str:
 
 
 def _way(tree: DeviceTree, device: SysDevice, top: SysDevice) -> Iterator[str]:
-    """The steps down from a physical device: numbers of interfaces and ports, and classes with an ordinal."""
+    """The steps down from a physical device: numbers of interfaces and ports, and kinds with an ordinal."""
     steps: list[str] = []
     each: SysDevice | None = device
     while each is not None and each.path != top.path:
@@ -172,9 +181,12 @@ def _step(tree: DeviceTree, device: SysDevice) -> str:
         return device.name.rpartition(":")[2]
     if device.devtype == "partition":
         return f"part{_text(tree, device, 'partition') or device.name}"
+    if device.subsystem == "i2c" and not device.name.startswith("i2c-"):
+        return device.name.partition("-")[2] or device.name
     if device.subsystem == "usb-serial":
         return f"port{_text(tree, device, 'port_number') or 0}"
-    return f"{device.subsystem}{_ordinal(tree, device, _parent)}"
+    ordinal = _ordinal(tree, device, _parent)
+    return _stem(device) + (f".{ordinal}" if ordinal else "")
 
 
 def _ordinal(tree: DeviceTree, device: SysDevice, key: Callable[[DeviceTree, SysDevice], object]) -> int:
@@ -184,7 +196,13 @@ def _ordinal(tree: DeviceTree, device: SysDevice, key: Callable[[DeviceTree, Sys
 
 
 def _parent(_: DeviceTree, device: SysDevice) -> object:
-    return device.parent, device.devtype
+    return device.parent, device.devtype, _stem(device)
+
+
+def _stem(device: SysDevice) -> str:
+    """The kind of a device as its name tells, such as ``renderD``, or its subsystem."""
+    stem = "" if device.subsystem in _ANY_NAME else _DIGITS.split(device.name)[0].rstrip("-:")
+    return stem or device.subsystem
 
 
 def _controller(tree: DeviceTree, device: SysDevice) -> object:

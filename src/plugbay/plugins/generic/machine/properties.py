@@ -9,14 +9,14 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from plugbay.plugins.generic.machine.relations import is_on_bus, is_usb_device, numa_nodes, physical, reach
+from plugbay.plugins.generic.machine.relations import is_usb_device, numa_nodes, on_bus, reach
 from plugbay.plugins.generic.machine.tree import DeviceTree
 from plugbay.plugins.generic.machine.values import SysDevice
 
 _Property: TypeAlias = Callable[[DeviceTree, SysDevice], str | None]
 
 _LONGEST: Final = 256
-_HEX: Final = re.compile(r"0x([0-9a-fA-F]+)")
+_HEX: Final = re.compile(r"(?:0x)?([0-9a-fA-F]{4,8})")
 _HID_ID: Final = re.compile(r"[0-9A-F]+:0*([0-9A-F]{4}):0*([0-9A-F]{4})")
 
 
@@ -65,20 +65,22 @@ def _number(attributes: Mapping[str, str], hid_part: int) -> _Property:
     """An ID of the vendor's or the product's: lower-case hex digits where it is a number."""
 
     def find(tree: DeviceTree, device: SysDevice) -> str | None:
+        name = None
         for each in reach(tree, device):
             if hid := _HID_ID.fullmatch(each.properties.get("HID_ID", "")):
                 return hid[hid_part].lower()
             text = cleaned(tree.attribute(each, attributes.get(each.subsystem, attributes[""])) or "")
-            if text and (each.subsystem != "input" or text != "0000"):
-                number = _HEX.fullmatch(text)
-                return number[1].lower() if number else text
-        return None
+            if (number := _HEX.fullmatch(text)) and int(number[1], 16):
+                return number[1].lower()
+            name = name or text
+        return name  # as a disk on SCSI has one, which is a number if it is on USB as well
 
     return find
 
 
 def _model(tree: DeviceTree, device: SysDevice) -> str | None:
-    return _MODEL(tree, device) or _NAME(tree, device)
+    hid = (each.properties.get("HID_NAME") for each in reach(tree, device))
+    return _MODEL(tree, device) or _NAME(tree, device) or next(filter(None, hid), None)
 
 
 def _driver(tree: DeviceTree, device: SysDevice) -> str | None:
@@ -86,18 +88,18 @@ def _driver(tree: DeviceTree, device: SysDevice) -> str | None:
 
 
 def _port(tree: DeviceTree, device: SysDevice) -> str | None:
-    top = physical(tree, device)
-    return top.name if is_usb_device(top) else None
+    found = on_bus(tree, device)
+    return found.name if found is not None and is_usb_device(found) else None
 
 
 def _bus(tree: DeviceTree, device: SysDevice) -> str:
-    top = physical(tree, device)
-    return top.subsystem if is_on_bus(tree, top) else "virtual"
+    found = on_bus(tree, device)
+    return "virtual" if found is None else found.subsystem
 
 
 def _address(tree: DeviceTree, device: SysDevice) -> str | None:
-    top = physical(tree, device)
-    return top.name if is_on_bus(tree, top) else None
+    found = on_bus(tree, device)
+    return None if found is None else found.name
 
 
 def _class(tree: DeviceTree, device: SysDevice) -> str | None:

@@ -30,26 +30,35 @@ def is_pci_function(device: SysDevice) -> bool:
 
 
 def physical(tree: DeviceTree, device: SysDevice) -> SysDevice:
-    """The thing that can be unplugged and that ``device`` is part of.
+    """The thing that a container gets or does not get as a whole, which ``device`` is part of.
 
-    It is the nearest USB device; else the nearest device of a bus, such as a PCI function, a disk on SCSI or a chip on
-    I2C. A virtual one is the topmost device there is: ``input5`` for ``event3`` of uinput, often ``device`` itself.
+    It is `on_bus`, or the port of a serial controller, which has one for each connector. A virtual device is the
+    topmost one there is: ``input5`` for ``event3`` of uinput, often ``device`` itself.
     """
     lineage = [*tree.lineage(device)]
-    for each in lineage:
-        if is_usb_device(each):
-            return each
-    for each in lineage:
-        if is_on_bus(tree, each):
-            return each
-    logical = [each for each in lineage if each.subsystem in _LOGICAL]
-    return (logical or lineage)[-1]
+    found = _on_bus(tree, lineage)
+    if found is None or not is_usb_device(found):
+        found = next((each for each in lineage if each.subsystem == "serial-base" and each.devtype == "port"), found)
+    return found or ([each for each in lineage if each.subsystem in _LOGICAL] or lineage)[-1]
 
 
-def is_on_bus(tree: DeviceTree, device: SysDevice) -> bool:
-    """Whether a device is one that its bus can lose as a whole."""
+def on_bus(tree: DeviceTree, device: SysDevice) -> SysDevice | None:
+    """The thing that can be unplugged from its bus, which ``device`` is part of; None for a virtual device.
+
+    It is the nearest USB device; else the nearest device of a bus, such as a PCI function, a disk on SCSI or a chip on
+    I2C.
+    """
+    return _on_bus(tree, [*tree.lineage(device)])
+
+
+def _on_bus(tree: DeviceTree, lineage: list[SysDevice]) -> SysDevice | None:
+    usb = next(filter(is_usb_device, lineage), None)
+    return usb or next((each for each in lineage if _is_whole(tree, each)), None)
+
+
+def _is_whole(tree: DeviceTree, device: SysDevice) -> bool:
     if device.subsystem in _LOGICAL:
-        return is_usb_device(device) or device.devtype == "scsi_device"
+        return device.devtype == "scsi_device"
     return tree.is_bus_device(device)
 
 
@@ -78,13 +87,16 @@ def iommu_group(tree: DeviceTree, device: SysDevice) -> str:
 
 
 def reach(tree: DeviceTree, device: SysDevice) -> Iterator[SysDevice]:
-    """The device and those above it as far as they describe the same thing: up to a USB device or a PCI function.
+    """The device and those above it as far as they describe the same thing.
 
-    A hub or a controller describes itself only. A virtual device is described by the first one behind it.
+    That ends with a USB device, a PCI function or a disk: a hub or a controller describes itself only. A virtual device
+    is described by the first one behind it.
     """
-    for each in tree.lineage(device):
+    lineage = [*tree.lineage(device)]
+    has_usb = any(map(is_usb_device, lineage))
+    for each in lineage:
         yield each
-        if is_usb_device(each) or is_pci_function(each):
+        if is_usb_device(each) or is_pci_function(each) or (each.devtype == "scsi_device" and not has_usb):
             return
     for each in behind(tree, device)[:1]:
         yield from reach(tree, each)

@@ -66,7 +66,7 @@ def test_a_tty_has_the_properties_of_its_stick(sysfs: FakeSysfs, hub: FakeUsbDev
         "class": "ff",
         "address": "1-3",
         "numaNode": "1",
-        "identity": "usb:10c4:ea60:0001/1.0/port0/tty0",
+        "identity": "usb:10c4:ea60:0001/1.0/port0/ttyUSB",
     }
     assert machine.property_of(tty, "attr:speed") == "480"
     assert machine.property_of(tty, "property:BUSNUM") == "001"
@@ -122,7 +122,7 @@ def test_a_uevent_tells_what_changed_and_whose_identity_did(sysfs: FakeSysfs, hu
     first = stick(hub, 1, 0, "0001")
     machine = machine_of(sysfs)
     tty = found(machine, "/dev/ttyUSB0")
-    assert machine.identity(tty) == "usb:10c4:ea60:0001/1.0/port0/tty0"
+    assert machine.identity(tty) == "usb:10c4:ea60:0001/1.0/port0/ttyUSB"
     second = stick(hub, 2, 1, "0001")
     changed = machine.apply(event("add", second))
     assert event("", second).path in changed
