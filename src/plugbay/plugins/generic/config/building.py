@@ -45,12 +45,16 @@ class EntryBuilder:
 
     Args:
         domain: of entries without their own.
+        skips_empty_usb: whether a USB rule that says nothing is ignored, as in MicroShift.
     """
 
-    def __init__(self, findings: ConfigFindings, *, domain: str, compat: frozenset[Compat]) -> None:
+    def __init__(
+        self, findings: ConfigFindings, *, domain: str, compat: frozenset[Compat], skips_empty_usb: bool = False
+    ) -> None:
         self._findings = findings
         self._domain = domain
         self._compat = compat
+        self._skips_empty_usb = skips_empty_usb
 
     def build(self, records: Sequence[Record]) -> tuple[Entry, ...]:
         """The entries that can be made; those with the name of one before are refused."""
@@ -195,11 +199,11 @@ class EntryBuilder:
             assert vendor is None or isinstance(vendor, int)
             assert product is None or isinstance(product, int)
             rule = UsbRule(vendor, product, record.get("serial", str, ""), record.spot)
-            if not any(record.has(name) for name in ("vendor", "product", "serial")):
+            if any(record.has(name) for name in ("vendor", "product", "serial")):
+                yield rule
+            elif not self._skips_empty_usb:
                 problem = "has none of vendor, product and serial, so that it would choose every device"
                 self._findings.error(record.spot, record.path, problem)
-            else:
-                yield rule
 
     def _nodes(self, record: Record) -> Iterator[NodeRule]:
         for each in record.records("nodes"):

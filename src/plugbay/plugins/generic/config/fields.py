@@ -303,13 +303,14 @@ ENTRY: Final = RecordShape(
     alternatives=("groups", *KINDS),
 )  # fmt: skip
 
+DOMAIN: Final = Field("domain", TextShape(_domain_problem), "The part in front of the / in the names of resources.")
 _LEVELS: Final = ("all", "debug", "info", "warn", "error", "none")
 
 FILE: Final = RecordShape(
     "config",
     "Config of plugbay's generic plugin; files of squat's generic-device-plugin are such configs, too.",
     lambda: (
-        Field("domain", TextShape(_domain_problem), "The part in front of the / in the names of resources."),
+        DOMAIN,
         Field("devices", ListShape(ENTRY, emptiness="is empty, and at least one device must be there"),
               "The resources.", aliases=("device",)),
         Field("listen", TextShape(), "Address of metrics and health, such as :8080."),

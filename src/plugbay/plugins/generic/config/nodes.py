@@ -28,6 +28,12 @@ class ConfigFormat(Enum):
     TOML = "toml"
 
 
+def format_of(file_name: str) -> ConfigFormat:
+    """The language of a file by the end of its name; YAML if that says nothing."""
+    ending = file_name.lower().rpartition(".")[2]
+    return ConfigFormat(ending) if ending in ("json", "toml") else ConfigFormat.YAML
+
+
 class ScalarKind(Enum):
     """The type that the language of the text gives a scalar."""
 

@@ -7,6 +7,13 @@ from typing import Final
 from plugbay.errors import InvalidDocument
 from plugbay.plugins.generic.config.building import EntryBuilder
 from plugbay.plugins.generic.config.compat import Compat
+from plugbay.plugins.generic.config.dialects import (
+    MICROSHIFT,
+    MICROSHIFT_DOMAIN,
+    refuse_disabled,
+    refuse_shared_paths,
+    section_of,
+)
 from plugbay.plugins.generic.config.fields import ENTRY, FILE
 from plugbay.plugins.generic.config.nodes import ConfigFormat, Keyed, Keys, Node, Scalar, Series, read_json, read_yaml
 from plugbay.plugins.generic.config.problems import ConfigFindings, ConfigProblem, in_order
@@ -14,6 +21,7 @@ from plugbay.plugins.generic.config.records import NO_RECORD, Record
 from plugbay.plugins.generic.config.rules import GenericConfig
 from plugbay.plugins.generic.config.shapes import ShapeContext
 from plugbay.plugins.generic.config.spots import Spot
+from plugbay.plugins.generic.config.toml_nodes import read_toml
 from plugbay.values import dataclass
 
 DEFAULT_DOMAIN: Final = "devic.es"
@@ -23,6 +31,7 @@ Source: squat/generic-device-plugin 0.2; up to 0.1 it was ``squat.ai``.
 """
 _OLD_DOMAIN: Final = "squat.ai"
 _TOP: Final = Spot(1, 1)
+_PARSERS: Final = {ConfigFormat.YAML: read_yaml, ConfigFormat.JSON: read_json, ConfigFormat.TOML: read_toml}
 _SETTINGS: Final = ("listen", "log-level", "plugin-directory")
 
 
@@ -119,7 +128,7 @@ def _read(text: str, findings: ConfigFindings, language: ConfigFormat, options: 
 def _parse(text: str, findings: ConfigFindings, language: ConfigFormat) -> Node | None:
     """The tree of a text; None if it is broken or empty, which is noted."""
     try:
-        node = (read_json if language is ConfigFormat.JSON else read_yaml)(text, source=findings.source)
+        node = _PARSERS[language](text, source=findings.source)
     except InvalidDocument as error:
         findings.error(Spot(error.line or 1, error.column or 1), (), error.problem)
         return None
@@ -138,6 +147,10 @@ class _FileReader:
         self._options = options
 
     def read(self, node: Node) -> GenericConfig:
+        section = section_of(node)
+        return self._file(node) if section is None else self._microshift(section)
+
+    def _file(self, node: Node) -> GenericConfig:
         if self._options.skips_devices:
             node = _without_devices(node)
         context = ShapeContext(self._findings, self._language, _has_decimal_ids(node))
@@ -163,6 +176,21 @@ class _FileReader:
             hint = f"write domain: {DEFAULT_DOMAIN}, or {_OLD_DOMAIN} if pods ask for resources of squat's plugin 0.1"
             self._findings.warn(record.spot, (), f"{text}; {hint}")
         return record.get("domain", str, DEFAULT_DOMAIN)
+
+    def _microshift(self, section: Keyed) -> GenericConfig:
+        node = _without_devices(section.node) if self._options.skips_devices else section.node
+        read = MICROSHIFT.read(node, (section.key,), ShapeContext(self._findings, self._language))
+        record = read if isinstance(read, Record) else NO_RECORD
+        if isinstance(read, Record):
+            refuse_disabled(record, self._findings)
+            if not record.has("devices") and not self._options.skips_devices:
+                self._findings.error(section.spot, (section.key,), "has no devices, and at least one must be there")
+        domain = self._options.domain or record.get("domain", str, MICROSHIFT_DOMAIN)
+        builder = EntryBuilder(self._findings, domain=domain, compat=frozenset(), skips_empty_usb=True)
+        entries = builder.build(record.records("devices"))
+        refuse_shared_paths(entries, self._findings)
+        settings = {"domain": record.get("domain", str, "")} if "domain" in record.values else {}
+        return GenericConfig(self._findings.source, entries, settings, warnings=in_order(self._findings.warnings))
 
 
 def _compat_of(record: Record) -> frozenset[Compat]:

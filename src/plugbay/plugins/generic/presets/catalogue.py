@@ -1,0 +1,41 @@
+"""The presets by name: texts of configs, with comments for those who change them."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Final
+
+from plugbay.errors import UsageError
+
+PRESETS: Final = {
+    "kvm": "/dev/kvm, for virtual machines",
+    "fuse": "/dev/fuse, for file systems in user space",
+    "tun": "/dev/net/tun, for tunnels and virtual private networks",
+    "serial": "serial ports on USB: Zigbee, Z-Wave, microcontrollers",
+    "video": "cameras and other video devices",
+    "gpu-dri": "graphics cards, each with card and render node",
+    "infiniband": "host channel adapters with uverbs, umad and rdma_cm",
+    "vfio": "IOMMU groups of PCI devices, for virtual machines and user space",
+    "loop": "loop devices",
+    "input": "keyboards, mice and joysticks",
+    "sound": "sound cards",
+    "tpm": "trusted platform modules",
+    "can": "interfaces of CAN buses, which move into the pod",
+}
+"""The names, each with the devices that it is for, in the order in which they are shown."""
+
+_TEXTS: Final = Path(__file__).parent
+
+
+def preset_text(name: str) -> str:
+    """The preset as a config in YAML, which is whole by itself.
+
+    Raises:
+        UsageError: there is no such preset; the text names the one that is most alike.
+    """
+    if name not in PRESETS:
+        close = difflib.get_close_matches(name.lower(), PRESETS, n=1)
+        hint = f'did you mean "{close[0]}"?' if close else f"known are {', '.join(PRESETS)}"
+        raise UsageError(f'there is no preset "{name}"; {hint}')
+    return (_TEXTS / f"{name}.yaml").read_text(encoding="utf-8")
