@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from plugbay.cli.arguments.targets.ready_made import (
     READY_MADE,
     BeginsEarly,
     ReadyMadeParser,
+    TakesVariables,
     of_another_target,
     ready_made,
 )
@@ -62,6 +64,8 @@ def add_targets(
         if not own.knows("--config"):  # a target may call a file of its own so
             add_config(others)
         add_options(others)
+        if isinstance(module, TakesVariables):
+            own.set_defaults(**module.defaults(os.environ))
         return own
 
     parser.set_defaults(targets_of=command, plugins=None, reload=False)
@@ -108,7 +112,6 @@ def load_targets(
         InvalidDocument: something is wrong with the config file.
         PluginLoadError: a target has no usable plugin.
     """
-    import os
     import sys
 
     _check(args)
@@ -127,8 +130,6 @@ def load_targets(
 
 def config_file(path: Path) -> ConfigFile:
     """The plugins of a config file on this node, ready to be served; raises as `load_targets`."""
-    import os
-
     from plugbay.sdk.process.config_file import ConfigFile
     from plugbay.sdk.process.node_labels import this_node
 

@@ -6,7 +6,7 @@ A new one is a line of the table and a module with what `ReadyMade` has. The mod
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol, cast, runtime_checkable
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _MODULES: Final = {
     "directory": "plugbay.cli.arguments.targets.directory",
+    "generic": "plugbay.cli.arguments.targets.generic",
     "nvidia": "plugbay.cli.arguments.targets.nvidia",
     "scratch": "plugbay.cli.arguments.targets.scratch",
 }
@@ -76,6 +77,14 @@ class TakesFiles(Protocol):
     """
 
     FILE_OPTIONS: Sequence[str]
+
+
+@runtime_checkable
+class TakesVariables(Protocol):
+    """A `ReadyMade` for which variables of the environment stand for options that every target has."""
+
+    def defaults(self, variables: Mapping[str, str]) -> Mapping[str, object]:
+        """The defaults of such options, by their destinations."""
 
 
 def ready_made(target: str) -> ReadyMade:

@@ -27,6 +27,7 @@ class ActiveRules:
         self._settings = settings
         self._problem = ""
         self.config: GenericConfig = settings.load()
+        _tell_warnings(self.config)
 
     @property
     def state(self) -> ConfigState | None:
@@ -40,16 +41,25 @@ class ActiveRules:
         try:
             config: GenericConfig = await in_thread(self._settings.load)
         except OperatorError as error:
-            if str(error) != self._problem:  # the same one over and over is one line in the log
-                logger.error("configuration rejected, keeping the previous one: %s", error)
-            self._problem = str(error)
+            problem = "; ".join(str(error).splitlines())
+            if problem != self._problem:  # the same one over and over is one line in the log
+                logger.error("configuration rejected, keeping the previous one: %s", problem)
+            self._problem = problem
             return
         if self._problem and config == self.config:
             logger.info("%s is right again; it says what is in use", config.source)
         self._problem = ""
+        if config == self.config:
+            return  # the same object stays, so that nothing is looked at anew
+        _tell_warnings(config)
         for line in changed_entries(self.config, config):
             logger.info("%s: %s", config.source, line)
         self.config = config
+
+
+def _tell_warnings(config: GenericConfig) -> None:
+    for each in config.warnings:
+        logger.warning("%s", each.sentence)
 
 
 def changed_entries(before: GenericConfig, after: GenericConfig) -> list[str]:

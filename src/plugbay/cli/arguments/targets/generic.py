@@ -1,0 +1,160 @@
+"""``generic``: any device of the machine, by rules in a file, with the flags of squat's generic device plugin."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from plugbay.cli.arguments.options import path_of
+
+if TYPE_CHECKING:
+    from plugbay.plugins.generic.serving.arguments import GenericArguments
+    from plugbay.plugins.generic.serving.source import GenericSource
+    from plugbay.sdk.process.config import ConfigEntry
+    from plugbay.sdk.process.sources import Member
+
+SUMMARY: Final = "any device of the machine, by rules in a file"
+EXAMPLE: Final = "generic --config devices.yaml"
+FILE_OPTIONS: Final = ("--config",)
+_LEVELS: Final = {"all": "debug", "warn": "warning", "none": "error"}
+"""The levels of squat's plugin that we call otherwise, or do not have."""
+
+
+def add_options(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--config",
+        dest="generic_config",
+        metavar="FILE",
+        type=path_of,
+        help="YAML, JSON or TOML file with devices; read again whenever it changes (default: config.yaml or the like "
+        "in /etc/generic-device-plugin or here)",
+    )
+    parser.add_argument(
+        "--device",
+        dest="generic_devices",
+        metavar="ENTRY",
+        action="append",
+        help="an entry as in the file, in YAML or JSON, such as '{name: fuse, groups: [{paths: [{path: /dev/fuse}]}]}'"
+        "; several options give several, instead of those of the file",
+    )
+    parser.add_argument(
+        "--domain", dest="generic_domain", metavar="D", help="of the resources, such as example.com ($PLUGBAY_DOMAIN)"
+    )
+    parser.add_argument(
+        "--lenient",
+        dest="is_lenient",
+        action="store_true",
+        help="ignore unknown fields with a warning, as squat's plugin does without one",
+    )
+    parser.add_argument("--listen", dest="metrics", metavar="ADDR", help="the same as --metrics ($PLUGBAY_LISTEN)")
+    parser.add_argument(
+        "--compat-metrics",
+        dest="has_compat_metrics",
+        action="store_true",
+        help="show the metrics of squat's plugin too, by its names",
+    )
+    parser.add_argument(
+        "--plugin-directory",
+        metavar="DIR",
+        type=path_of,
+        help="the kubelet's directory of plugins; only its parent counts, as with --root ($PLUGBAY_PLUGIN_DIRECTORY)",
+    )
+    parser.add_argument(
+        "--machine-root",
+        metavar="DIR",
+        type=path_of,
+        default=Path("/"),
+        help="where the machine's /dev and /sys are (default: %(default)s)",
+    )
+
+
+def defaults(variables: Mapping[str, str]) -> Mapping[str, object]:
+    """The defaults of options of every command that the environment decides."""
+    from plugbay.plugins.generic.serving.arguments import LISTEN, LOG_LEVEL, variable
+
+    found: dict[str, object] = {}
+    if listen := variable(variables, LISTEN):
+        found["metrics"] = listen
+    if level := variable(variables, LOG_LEVEL):
+        found["log_level"] = _LEVELS.get(level, level)
+    return found
+
+
+def from_options(args: argparse.Namespace) -> Sequence[Member]:
+    import os
+
+    from plugbay.plugins.generic.serving.arguments import PLUGIN_DIRECTORY, GenericArguments, variable
+
+    variables = {} if getattr(args, "elsewhere", False) else dict(os.environ)
+    given = args.generic_devices or []
+    places = ["--device"] if len(given) == 1 else [f"--device {number}" for number in range(1, len(given) + 1)]
+    arguments = GenericArguments(
+        args.generic_config,
+        tuple(zip(places, given, strict=True)),
+        (),
+        args.generic_domain or "",
+        args.is_lenient,
+        variables,
+    )
+    source = _source(arguments, args.machine_root.absolute(), has_compat_metrics=args.has_compat_metrics)
+    settings = source.config.settings
+    if getattr(args, "metrics", None) is None:
+        args.metrics = settings.get("listen")
+    directory = args.plugin_directory or variable(variables, PLUGIN_DIRECTORY) or settings.get("plugin-directory")
+    _choose_kubelet(args, directory)
+    return [source]
+
+
+def _choose_kubelet(args: argparse.Namespace, directory: Path | str | None) -> None:
+    """Take the kubelet's directory from that of its plugins, unless ``--root`` or ``--node`` names it.
+
+    Raises:
+        UsageError: kubelets have no such directory.
+    """
+    from plugbay.errors import UsageError
+
+    if not directory or args.root is not None or getattr(args, "node", False) or getattr(args, "elsewhere", False):
+        return
+    place = Path(directory).absolute()
+    if place.name != "device-plugins":
+        raise UsageError(f"--plugin-directory {directory}: a kubelet has its plugins in DIR/device-plugins")
+    args.root = str(place.parent)
+
+
+def from_settings(entry: ConfigEntry, directory: Path) -> Sequence[Member]:
+    """The settings are the flags without their dashes; ``devices`` is a list of entries as in a file."""
+    import os
+
+    import msgspec
+
+    from plugbay.plugins.generic.serving.arguments import GenericArguments
+    from plugbay.plugins.generic.serving.target_settings import GenericTargetSettings
+    from plugbay.sdk.process.config import settings_as
+
+    wanted = settings_as(GenericTargetSettings, entry)
+    devices = tuple(
+        (f"devices[{number}]", msgspec.json.encode(each).decode()) for number, each in enumerate(wanted.devices)
+    )
+    arguments = GenericArguments(
+        None if wanted.config is None else directory / wanted.config,
+        devices,
+        wanted.presets,
+        wanted.domain,
+        wanted.lenient,
+        dict(os.environ),
+    )
+    return [_source(arguments, Path("/"), has_compat_metrics=wanted.compat_metrics)]
+
+
+def _source(arguments: GenericArguments, root: Path, *, has_compat_metrics: bool) -> GenericSource:
+    from functools import partial
+
+    from plugbay.plugins.generic.serving.arguments import find_file, load_rules
+    from plugbay.plugins.generic.serving.settings import GenericSettings
+    from plugbay.plugins.generic.serving.source import GenericSource
+
+    file = find_file(arguments)
+    load = partial(load_rules, arguments, file, {})
+    return GenericSource(GenericSettings(load, file, root, arguments.variables, has_compat_metrics))

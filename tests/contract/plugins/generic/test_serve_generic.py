@@ -1,0 +1,200 @@
+"""``plugbay serve generic`` as a process: its flags, its pages, its reload, and its end at bad moments."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from plugbay.kubelet.paths import KubeletPaths
+from plugbay.ops.http_client import UnixHttpClient
+from plugbay.testing.fakes.kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
+from tests.contract.conftest import DEADLINE_S, Plugbay
+from tests.contract.rigs.generic_node import unhealthy, until
+
+TTYS = "domain: example.com\ndevices: [{name: tty, groups: [{paths: [{path: '/dev/ttyUSB*', anyFile: true}]}]}]\n"
+
+TTY = '{resource="example.com/tty"}'
+
+
+class Machine:
+    """A machine of files, the config of its devices, and the plugin's pages."""
+
+    def __init__(self, plugbay: Plugbay) -> None:
+        self.plugbay = plugbay
+        self.root = plugbay.root / "machine"
+        (self.root / "dev").mkdir(parents=True)
+        (self.root / "sys").mkdir()
+        self.config = plugbay.root / "devices.yaml"
+        self.config.write_text(TTYS)
+        self.pages = plugbay.root / "pages.sock"
+        self.log = plugbay.root / "log"
+
+    def add(self, name: str) -> None:
+        (self.root / "dev" / name).touch()
+
+    @asynccontextmanager
+    async def serving(self, *options: str, **variables: str) -> AsyncIterator[asyncio.subprocess.Process]:
+        words = ("--config", str(self.config), "--machine-root", str(self.root), *options)
+        environ = {**os.environ, **variables}
+        with self.log.open("ab") as log:
+            async with self.plugbay.start("serve", "generic", *words, env=environ, stderr=log) as process:
+                yield process
+
+    async def page(self, path: str) -> tuple[int, str]:
+        """The status and the text of a page, once there is one."""
+        await until(self.pages.exists)
+        client = UnixHttpClient(self.pages, timeout_s=DEADLINE_S)
+        answer = await asyncio.to_thread(client.request, "GET", path)
+        return answer.status, answer.body.decode()
+
+    async def until_page(self, path: str, status: int, part: str) -> str:
+        async with asyncio.timeout(DEADLINE_S):
+            while (found := await self.page(path))[0] != status or part not in found[1]:  # noqa: ASYNC110 - as a probe
+                await asyncio.sleep(0.01)
+        return found[1]
+
+
+async def listed(kubelet: FakeKubelet, count: int) -> RegisteredPlugin:
+    plugin = await kubelet.next_registration()
+    await until(lambda: len(plugin.devices) == count)
+    return plugin
+
+
+async def test_pages_tell_the_truth(plugbay: Plugbay) -> None:
+    machine = Machine(plugbay)
+    machine.add("ttyUSB0")
+    paths = KubeletPaths(plugbay.root)
+    async with machine.serving("--listen", f"unix:{machine.pages}", "--compat-metrics"):
+        await machine.until_page("/health", 503, "example.com/tty: ")
+        assert await machine.page("/livez") == (200, "ok")
+        async with fake_kubelet(paths) as kubelet:
+            plugin = await listed(kubelet, 1)
+            await plugin.client.allocate(list(plugin.devices))
+            await machine.until_page("/health", 200, "ok")
+            await machine.until_page(
+                "/metrics", 200, 'generic_device_plugin_allocations_total{resource="example.com/tty"} 1'
+            )
+            metrics = (await machine.page("/metrics"))[1]
+            assert f"generic_device_plugin_devices{TTY} 1\n" in metrics
+            assert f"generic_device_plugin_restarts_total{TTY} 0\n" in metrics
+            assert "plugbay_generic_look_duration_seconds_count" in metrics
+            await kubelet.restart()
+            await listed(kubelet, 1)
+            await machine.until_page(
+                "/metrics", 200, 'generic_device_plugin_restarts_total{resource="example.com/tty"} 1'
+            )
+        await machine.until_page("/health", 503, "example.com/tty: ")
+
+
+async def test_squats_variables_stand_for_flags(plugbay: Plugbay) -> None:
+    machine = Machine(plugbay)
+    machine.config.write_text(TTYS.partition("\n")[2])
+    variables = {"DOMAIN": "squat.example", "LISTEN": f"unix:{machine.pages}", "LOG_LEVEL": "warn"}
+    async with fake_kubelet(KubeletPaths(plugbay.root)) as kubelet, machine.serving(**variables):
+        plugin = await kubelet.next_registration()
+        assert plugin.registration.resource_name == "squat.example/tty"
+        await machine.until_page("/readyz", 200, "ok")
+        assert "generic_device_plugin" not in (await machine.page("/metrics"))[1], "nothing asked for them"
+    assert "INFO" not in machine.log.read_text()
+
+
+async def test_the_plugin_directory_says_where_the_kubelet_is(plugbay: Plugbay) -> None:
+    machine = Machine(plugbay)
+    paths = KubeletPaths(plugbay.root / "k")
+    plugbay = Plugbay(plugbay.root)
+    plugbay._argv = plugbay._argv[:3]  # without --root
+    machine.plugbay = plugbay
+    async with fake_kubelet(paths) as kubelet:
+        async with machine.serving("--plugin-directory", str(paths.device_plugins)):
+            await kubelet.next_registration()
+        async with machine.serving("--plugin-directory", str(paths.root)) as process:
+            assert await process.wait() == 2
+    assert (
+        f"--plugin-directory {paths.root}: a kubelet has its plugins in DIR/device-plugins" in machine.log.read_text()
+    )
+
+
+async def test_a_broken_file_is_told_and_sighup_reads_it_again(plugbay: Plugbay) -> None:
+    machine = Machine(plugbay)
+    machine.add("ttyUSB0")
+    async with (
+        fake_kubelet(KubeletPaths(plugbay.root)) as kubelet,
+        machine.serving("--metrics", f"unix:{machine.pages}") as process,
+    ):
+        plugin = await listed(kubelet, 1)
+        machine.config.write_text(TTYS.replace("groups", "grups"))
+        ready = await machine.until_page("/readyz", 200, "grups")
+        assert f"{machine.config}: {machine.config}:2:" in ready
+        metric = f'plugbay_config_last_reload_successful{{source="{machine.config}",config=""}}'
+        await machine.until_page("/metrics", 200, f"{metric} 0")
+        machine.add("ttyUSB1")
+        await until(lambda: len(plugin.devices) == 2)
+        machine.config.write_text(TTYS)
+        await machine.until_page("/metrics", 200, f"{metric} 1")
+        process.send_signal(signal.SIGHUP)
+        again = await listed(kubelet, 2)
+        assert again.registration.resource_name == "example.com/tty"
+        process.terminate()
+        assert await process.wait() == 0
+    assert "configuration rejected, keeping the previous one" in machine.log.read_text()
+
+
+async def test_a_broken_file_at_the_start_is_the_end(plugbay: Plugbay) -> None:
+    machine = Machine(plugbay)
+    machine.config.write_text("devices: [{name: 3}]\n")
+    done = await plugbay("serve", "generic", "--config", str(machine.config))
+    assert done.code == 1
+    assert f"{machine.config}:1:" in done.err
+    assert "Traceback" not in done.err
+
+
+async def test_a_plugin_that_was_killed_goes_on_where_it_was(plugbay: Plugbay) -> None:
+    """Killed while devices come and go, again and again; the last one knows all that is there."""
+    machine = Machine(plugbay)
+    machine.add("ttyUSB0")
+    async with fake_kubelet(KubeletPaths(plugbay.root)) as kubelet:
+        for number in range(1, 4):
+            async with machine.serving() as process:
+                plugin = await listed(kubelet, number)
+                machine.add(f"ttyUSB{number}")
+                process.kill()
+                await process.wait()
+                await plugin.until_ended()
+        async with machine.serving() as process:
+            plugin = await listed(kubelet, 4)
+            assert not unhealthy(plugin)
+            (machine.root / "dev/ttyUSB2").unlink()
+            await until(lambda: len(unhealthy(plugin)) == 1)
+            process.terminate()
+            assert await process.wait() == 0
+    assert not list(KubeletPaths(plugbay.root).device_plugins.glob("example*.sock"))
+
+
+async def test_it_can_be_a_target_in_a_file_of_targets(plugbay: Plugbay) -> None:
+    machine = Machine(plugbay)
+    targets = plugbay.root / "plugins.yaml"
+    targets.write_text(
+        "plugins:\n"
+        "- target: generic\n"
+        "  settings: {config: devices.yaml, domain: one.example}\n"
+        "- target: generic\n"
+        "  settings:\n"
+        "    domain: two.example\n"
+        "    devices: [{name: null, groups: [{paths: [{path: /dev/null}]}]}]\n".replace("null,", "nil,")
+    )
+    assert machine.config.parent == targets.parent
+    done = await plugbay("serve", "--config", str(targets), "--dry-run")
+    assert done.rows == [["one.example/tty", "generic"], ["two.example/nil", "generic"]]
+    devices = await plugbay("devices", "--config", str(targets), "-o", "json")
+    assert '"hostPath": "/dev/null"' in devices.out
+
+
+async def test_a_mistaken_setting_of_a_target_is_one_sentence(plugbay: Plugbay) -> None:
+    targets = plugbay.root / "plugins.yaml"
+    targets.write_text("plugins: [{target: generic, settings: {confg: x}}]\n")
+    done = await plugbay("serve", "--config", str(targets), "--dry-run")
+    assert done.code == 2
+    assert f"{targets}: plugins[0]: cannot load a plugin from generic: settings.confg: unknown field" in done.err

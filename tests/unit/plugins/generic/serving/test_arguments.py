@@ -1,0 +1,100 @@
+"""Flags, environment and file: which of them counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from plugbay.errors import InvalidGenericConfig, PathUnusable, PlugbayError, UsageError
+from plugbay.plugins.generic.serving.arguments import GenericArguments, find_file, load_rules, variable
+
+FUSE = "{name: fuse, groups: [{paths: [{path: /dev/fuse}]}]}"
+PRESETS = {"tun": "domain: example.com\ndevices: [{name: tun, groups: [{paths: [{path: /dev/net/tun}]}]}]\n"}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "devices.yaml"
+    path.write_text("domain: file.example\nlisten: :1\ndevices: [{name: kvm, groups: [{paths: [{path: /dev/kvm}]}]}]\n")
+    return path
+
+
+def resources(arguments: GenericArguments) -> list[str]:
+    config = load_rules(arguments, find_file(arguments, ()), PRESETS)
+    return [f"{entry.domain}/{entry.name}" for entry in config.entries]
+
+
+def test_the_file_counts_where_nothing_else_is_given(file: Path) -> None:
+    assert resources(GenericArguments(file)) == ["file.example/kvm"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "domain"),
+    [
+        ({"DOMAIN": "squat.example"}, "squat.example"),
+        ({"DOMAIN": "squat.example", "PLUGBAY_DOMAIN": "own.example"}, "own.example"),
+    ],
+)
+def test_the_environment_counts_before_the_file_and_a_flag_before_that(
+    file: Path, variables: dict[str, str], domain: str
+) -> None:
+    arguments = GenericArguments(file, variables=variables)
+    assert resources(arguments) == [f"{domain}/kvm"]
+    assert resources(replace(arguments, domain="flag.example")) == ["flag.example/kvm"]
+
+
+def test_devices_of_flags_replace_those_of_the_file(file: Path) -> None:
+    arguments = GenericArguments(file, devices=(("--device", FUSE),), presets=("tun",), domain="example.com")
+    config = load_rules(arguments, file, PRESETS)
+    assert [entry.name for entry in config.entries] == ["fuse", "tun"]
+    assert config.settings["listen"] == ":1"
+
+
+def test_a_broken_device_list_of_the_file_does_not_matter_then(file: Path) -> None:
+    file.write_text("devices: [{nam: x}]")
+    assert resources(GenericArguments(file, devices=(("--device", FUSE),))) == ["devic.es/fuse"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "problem"),
+    [
+        (GenericArguments(), UsageError, "it is not said which devices; give --config FILE, --device or --preset"),
+        (GenericArguments(presets=("tin",)), UsageError, "--preset tin: there is no such preset; there are tun"),
+        (
+            GenericArguments(devices=(("--device 1", FUSE), ("--device 2", FUSE))),
+            UsageError,
+            "--device 2: devic.es/fuse is the resource of --device 1 already",
+        ),
+        (GenericArguments(Path("/no/file.yaml")), PathUnusable, "/no/file.yaml: cannot be read: No such file"),
+        (
+            GenericArguments(Path("/dev/null.ini")),
+            PathUnusable,
+            "/dev/null.ini: is a config in no known language; they end in \\.yaml, \\.yml, \\.json, \\.toml",
+        ),
+        (GenericArguments(devices=(("--device", "fuse,/dev/fuse"),)), InvalidGenericConfig, "--device:1:1: .*entry"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(arguments: GenericArguments, kind: type[PlugbayError], problem: str) -> None:
+    with pytest.raises(kind, match=problem):
+        resources(arguments)
+
+
+def test_a_file_is_found_where_squats_plugin_looks(tmp_path: Path) -> None:
+    first, second = tmp_path / "etc", tmp_path / "here"
+    first.mkdir()
+    second.mkdir()
+    assert find_file(GenericArguments(), (first, second)) is None
+    (second / "config.json").touch()
+    assert find_file(GenericArguments(), (first, second)) == second / "config.json"
+    (first / "config.toml").touch()
+    assert find_file(GenericArguments(), (first, second)) == first / "config.toml"
+    assert find_file(GenericArguments(devices=(("--device", FUSE),)), (first, second)) is None
+    assert find_file(GenericArguments(Path("/x.yaml")), (first, second)) == Path("/x.yaml")
+
+
+def test_our_variables_count_before_squats() -> None:
+    assert variable({"LISTEN": ":1"}, "LISTEN") == ":1"
+    assert variable({"LISTEN": ":1", "PLUGBAY_LISTEN": ":2"}, "LISTEN") == ":2"
+    assert variable({}, "LISTEN") == ""
