@@ -9,17 +9,21 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 STOPPING_S: Final = 10
 
 
 @asynccontextmanager
 async def python(
-    *arguments: str, environ: Mapping[str, str] | None = None
+    *arguments: str, environ: Mapping[str, str] | None = None, log: IO[str] | None = None
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """``python ARGUMENTS`` as a process of its own until the block ends, with ``environ`` or our environment."""
-    process = await asyncio.create_subprocess_exec(sys.executable, *arguments, env=environ)
+    """``python ARGUMENTS`` as a process of its own until the block ends, with ``environ`` or our environment.
+
+    Args:
+        log: the file for its standard error; ours by default.
+    """
+    process = await asyncio.create_subprocess_exec(sys.executable, *arguments, env=environ, stderr=log)
     try:
         yield process
     finally:
@@ -61,3 +65,21 @@ def open_files(pid: int) -> int:
 
 def children(pid: int) -> list[int]:
     return [int(child) for task in Path(f"/proc/{pid}/task").glob("*/children") for child in task.read_text().split()]
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes below ``pid``, at whatever depth."""
+    below: dict[int, list[int]] = {}
+    for entry in os.scandir("/proc"):
+        if entry.name.isdecimal():
+            try:
+                parent = int(Path(entry.path, "stat").read_text().rpartition(")")[2].split()[1])
+            except (OSError, IndexError):
+                continue  # it has ended
+            below.setdefault(parent, []).append(int(entry.name))
+    found, todo = list[int](), [pid]
+    while todo:
+        children = below.get(todo.pop(), [])
+        found += children
+        todo += children
+    return found

@@ -20,6 +20,7 @@ from typing import Final
 
 from bench.figures import Figure, Pace
 from bench.processes import python, rss_mb
+from bench.see_page import measure_page
 from plugbay.ops.http_client import UnixHttpClient
 from tests.contract.rigs.seen_kubelet import SeenKubelet, entry, holding, offered
 
@@ -42,6 +43,8 @@ async def measure(pace: Pace) -> AsyncIterator[Figure]:
         yield Figure("who_ms_1000", statistics.median(taken), "ms", _WHO_MS)
         kubelet = _kubelet(Path(directory) / "10", each=_DEVICES_EACH)
         async for figure in _export(kubelet, times):
+            yield figure
+        async for figure in measure_page(pace, Path(directory)):
             yield figure
 
 

@@ -83,7 +83,7 @@ def export(args: argparse.Namespace) -> int:
                 from plugbay.observe.page.serving import PageSettings, serve_page
 
                 live = LiveNode()
-                showing.append(live.show)
+                showing.insert(0, live.show)  # people wait for an event, and a scrape comes when it comes
                 settings = PageSettings(address=page, names=tuple(args.ui_name))
                 url = await stack.enter_async_context(serve_page(live, places, settings, SystemClock()))
                 logger.info("the node's page for browsers is at %s", url)

@@ -64,7 +64,7 @@ class LiveNode:
         at = view.taken.timestamp()
         changes, found = await asyncio.to_thread(_compared, self._rows, rows, at)
         found = [] if is_first else found
-        event = await asyncio.to_thread(_change, changes, found) if changes and self._readers else b""
+        event = await asyncio.to_thread(_change_events, changes, found) if changes and self._readers else b""
         if not is_less:
             self.view = view
         self._rows = rows
@@ -130,9 +130,13 @@ def _compared(before: Rows, after: Rows, at: float) -> tuple[RowChanges, list[No
     return changes, happenings(before, changes, at=at)
 
 
-def _change(changes: RowChanges, found: Sequence[NodeHappening]) -> bytes:
+def _change_events(changes: RowChanges, found: Sequence[NodeHappening]) -> bytes:
+    """``change``, with the last rows that changed; if there are many, the others come before as ``more``."""
+    rows = list(changes.put.items())
+    last = max(0, len(rows) - 1) // _PORTION * _PORTION
+    earlier = [_event("more", _encoded({}, rows[start : start + _PORTION])) for start in range(0, last, _PORTION)]
     content: Json = {"gone": list(changes.gone), "events": events_json(found)}
-    return _event("change", _encoded(content, changes.put.items()))
+    return b"".join([*earlier, _event("change", _encoded(content, rows[last:]))])
 
 
 def _encoded(content: Json, put: Iterable[tuple[str, PageRow]]) -> bytes:

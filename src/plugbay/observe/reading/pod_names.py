@@ -61,7 +61,8 @@ def _made(directory: Path) -> datetime | None:
 
 
 def _stamps(directory: Path) -> Iterator[float]:
-    for path in (directory, *(directory / name for name in _MADE_EARLY)):
+    at = str(directory)  # a path for each entry would take longer than the look at it
+    for path in (at, *(f"{at}/{name}" for name in _MADE_EARLY)):
         try:
             yield os.lstat(path).st_mtime
         except OSError:

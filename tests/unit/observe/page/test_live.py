@@ -54,6 +54,19 @@ async def test_a_reader_gets_each_change_once() -> None:
         assert (name, second["gone"]) == ("change", [f"d {GPU} a"])
 
 
+async def test_a_large_change_comes_in_portions_too() -> None:
+    live = LiveNode()
+    await live.show(node())
+    async with aclosing(live.stream()) as stream:  # type: ignore[type-var]
+        await whole(stream)
+        await live.show(node(*(device(str(number)) for number in range(1000))))
+        parts = (await anext(stream)).decode().split("\n\n")[:-1]
+    names = [part.partition("\n")[0] for part in parts]
+    assert names == ["event: more", "event: more", "event: change"]
+    rows = [key for part in parts for key, _ in json.loads(part.partition("data: ")[2])["put"]]
+    assert len(rows) == len(set(rows)) == 1000 + 1
+
+
 async def test_a_reader_that_is_far_behind_gets_the_state_anew() -> None:
     live = LiveNode()
     await live.show(node(device("a")))

@@ -21,6 +21,7 @@ function take(rows) {
     stale?.delete(key);
     put(key, row);
     if (key[0] === "d") putTile(key, row);
+    else if (key[0] === "r" && stale === null) sample(row, Date.now() / 1000);
   }
 }
 
@@ -48,7 +49,6 @@ const taken = {
   change(content) {
     takeAway(content.gone);
     take(content.put);
-    for (const [key, row] of content.put) if (key.startsWith("r ")) sample(row, Date.now() / 1000);
     note(content.events);
     show();
   },
