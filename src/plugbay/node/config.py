@@ -15,6 +15,7 @@ from plugbay.pods.node import MAX_PODS
 from plugbay.runtimes.logs.files import DEFAULT_LOGS, LogLimits
 from plugbay.runtimes.mounts import MissingMount
 from plugbay.topology.settings import DEFAULT_SETTINGS, TopologySettings
+from plugbay.traffic.file import RecordingSettings
 from plugbay.values import dataclass
 
 
@@ -91,6 +92,7 @@ class NodeConfig:
         oci: how the oci runtime confines containers, if it is the one.
         logs: what the logs of a container may take; a kubelet's default is 5 files of 10 MiB each.
         cri: the engine of the cri runtime, if it is the one; without both, containers are plain processes.
+        record: the file that keeps what plugins and the node say to each other; None is none.
     """
 
     root: Path
@@ -117,6 +119,7 @@ class NodeConfig:
     logs: LogLimits = DEFAULT_LOGS
     oci: OciConfig | None = None
     cri: CriConfig | None = None
+    record: RecordingSettings | None = None
 
     @property
     def kubelet_paths(self) -> KubeletPaths:

@@ -24,6 +24,8 @@ from plugbay.node.access.account_access import AccountAccess
 from plugbay.node.access.account_tokens import AccountTokens
 from plugbay.node.api.collections import first_version
 from plugbay.node.api.objects import NodeFacts
+from plugbay.node.api.recording.node import NodeRecorder
+from plugbay.node.api.recording.routes import LocalRouter
 from plugbay.node.api.resources import ResourceTable
 from plugbay.node.api.stored.events import EventEnds
 from plugbay.node.api.stored.kinds import BUILT_IN
@@ -125,8 +127,13 @@ async def open_node(
         _warn(config)
         store = await stack.enter_async_context(open_pod_store(config.pod_store))
         stored = await asyncio.to_thread(store.load)
+        manager_config = _manager_config(config, machine)
+        recorder = NodeRecorder(manager_config, clock)
+        stack.enter_context(recorder.recording(config.record))
         manager = await stack.enter_async_context(
-            start_manager(_manager_config(config, machine), clock=clock, hint_providers=joining.hint_providers)
+            start_manager(
+                manager_config, clock=clock, hint_providers=joining.hint_providers, transport=recorder.transport
+            )
         )
         pages.manager = manager
         pods = PodTable(store, stored=stored.pods, first_version=first_version(clock))
@@ -165,7 +172,7 @@ async def open_node(
                 pods,
                 events,
                 host,
-                manager,
+                recorder.devices(manager),
                 clock=clock,
                 handlers=joining.handlers,
                 on_device_failure=config.on_device_failure,
@@ -193,7 +200,7 @@ async def open_node(
                 running, served, facts, chosen.ports, pages_router(pages.pages()), volumes=config.root, clock=clock
             )
         )
-        control = serve_http(router, UnixAddress(config.control_socket), refusal=chosen.refusal)
+        control = serve_http(LocalRouter(router, recorder), UnixAddress(config.control_socket), refusal=chosen.refusal)
         await stack.enter_async_context(control)
         if config.api is not None and accounts is not None:
             await stack.enter_async_context(_api(config, config.api, router, name, accounts, clock))

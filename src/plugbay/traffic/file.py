@@ -10,15 +10,32 @@ from plugbay.errors import PathUnusable
 from plugbay.traffic.file_format import FULL, RecordingHeader, RecordLines, header_line
 from plugbay.traffic.pod_events import PodEvent
 from plugbay.traffic.records import TrafficRecord
+from plugbay.values import dataclass
 
 MOST_BYTES: Final = 64 * 2**20
 """The greatest size, unless told otherwise: days of a node with many pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingSettings:
+    """A recording from the start of the node on.
+
+    Attributes:
+        path: a file that is not there yet.
+        most_bytes: its greatest size.
+        is_masked: whether values that look like secrets are left out.
+    """
+
+    path: Path
+    most_bytes: int = MOST_BYTES
+    is_masked: bool = True
 
 
 class RecordingFile:
     """A new file that only its owner reads. What is killed while it writes leaves at most its last line torn.
 
     Args:
+        header: None for a file whose first line comes as others do, by `keep`.
         most_bytes: its greatest size; a record that does not fit ends the recording.
 
     Attributes:
@@ -29,7 +46,7 @@ class RecordingFile:
         PathUnusable: there is such a file already, or it cannot be made.
     """
 
-    def __init__(self, path: Path, header: RecordingHeader, *, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, path: Path, header: RecordingHeader | None, *, most_bytes: int = MOST_BYTES) -> None:
         self.path = path
         self.count = 0
         self.is_full = False
@@ -42,7 +59,8 @@ class RecordingFile:
             raise PathUnusable(str(path), "this file is here already; give another one") from None
         except OSError as error:
             raise PathUnusable(str(path), f"cannot be made: {error.strerror}") from error
-        self._write(header_line(header))
+        if header is not None:
+            self._write(header_line(header))
 
     def __enter__(self) -> Self:
         return self
@@ -56,9 +74,13 @@ class RecordingFile:
         Raises:
             OSError: the disk is full, for one.
         """
+        if not self.is_full:
+            self.keep(self._lines.line(event))
+
+    def keep(self, line: str) -> None:
+        """Write a line that is made already; else as `take`."""
         if self.is_full:
             return
-        line = self._lines.line(event)
         if len(line.encode(errors="backslashreplace")) > self._left:
             self.is_full = True
             self._write(FULL)

@@ -13,6 +13,8 @@ from plugbay.values import dataclass
 class RecordedStep(Enum):
     """The steps of a pod. Each question has its answer further down, `PREPARE` too."""
 
+    HELD = "held"
+    """It has devices since before the recording began."""
     ADMIT = "admit"
     ADMITTED = "admitted"
     REFUSED = "refused"
@@ -40,10 +42,10 @@ class PodEvent:
 
     Attributes:
         at_s: seconds since the recording began.
-        uid: the pod's; ``namespace`` and ``name`` come with `RecordedStep.ADMIT` only.
-        containers: of the pod, with `RecordedStep.ADMIT`.
+        uid: the pod's; ``namespace`` and ``name`` come with `RecordedStep.ADMIT` and `RecordedStep.HELD`.
+        containers: of the pod, with these two.
         running: names of containers that outlived a restart of the node, with `RecordedStep.ADMIT`.
-        devices: device IDs by container and resource, sorted, with `RecordedStep.ADMITTED`.
+        devices: device IDs by container and resource, sorted, with `RecordedStep.ADMITTED` and `RecordedStep.HELD`.
         container: the one that the step is about, if it is about one.
         instance: the runtime's ID of a container that ended.
         problem: the text of a refusal.

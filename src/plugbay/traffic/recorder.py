@@ -59,10 +59,14 @@ class TrafficRecorder:
         self._connections += 1
         return self._connections
 
+    def next_call(self) -> int:
+        """A number for a new call."""
+        self._calls += 1
+        return self._calls
+
     def call(self, connection: int, resource: str, method: str, caller: Party) -> CallRecorder:
         """A recorder for the events of a new call."""
-        self._calls += 1
-        return CallRecorder(self, connection, self._calls, resource, method, caller)
+        return CallRecorder(self, connection, self.next_call(), resource, method, caller)
 
     def put(
         self,
@@ -94,7 +98,7 @@ class CallRecorder:
     ) -> None:
         self._recorder = recorder
         self._connection = connection
-        self._number = number
+        self.number = number
         self._resource = resource
         self._method = method
         self._caller = caller
@@ -136,7 +140,7 @@ class CallRecorder:
             event,
             sender,
             self._connection,
-            call=self._number,
+            call=self.number,
             resource=self._resource,
             method=self._method,
             message=message,

@@ -27,10 +27,11 @@ class MethodMessages:
 
 REGISTER: Final = "/v1beta1.Registration/Register"
 LIST_AND_WATCH: Final = "/v1beta1.DevicePlugin/ListAndWatch"
+OPTIONS: Final = "/v1beta1.DevicePlugin/GetDevicePluginOptions"
 ALLOCATE: Final = "/v1beta1.DevicePlugin/Allocate"
 METHODS: Final[Mapping[str, MethodMessages]] = {
     REGISTER: MethodMessages(pb.RegisterRequest, pb.Empty),
-    "/v1beta1.DevicePlugin/GetDevicePluginOptions": MethodMessages(pb.Empty, pb.DevicePluginOptions),
+    OPTIONS: MethodMessages(pb.Empty, pb.DevicePluginOptions),
     LIST_AND_WATCH: MethodMessages(pb.Empty, pb.ListAndWatchResponse),
     "/v1beta1.DevicePlugin/GetPreferredAllocation": MethodMessages(
         pb.PreferredAllocationRequest, pb.PreferredAllocationResponse

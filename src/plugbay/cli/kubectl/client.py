@@ -100,11 +100,21 @@ class NodeClient:
         raise NodeUnreachable(str(self.socket), "the node ended the watch")
 
     @contextmanager
-    def read(self, path: str, query: Mapping[str, str] | None = None) -> Iterator[Iterator[bytes]]:
-        """The pieces of a text as they come."""
-        with self._http.stream("GET", path, query=query) as stream:
+    def read(
+        self, path: str, query: Mapping[str, str] | None = None, *, for_s: float | None = None
+    ) -> Iterator[Iterator[bytes]]:
+        """The pieces of a text as they come; `TimeIsUp` is raised after ``for_s`` seconds."""
+        with self._http.stream("GET", path, query=query, for_s=for_s) as stream:
             _refuse(stream)
             yield stream.chunks
+
+    @contextmanager
+    def read_lines(
+        self, path: str, query: Mapping[str, str] | None = None, *, for_s: float | None = None
+    ) -> Iterator[Iterator[bytes]]:
+        """The lines of a text as they come, without their ends; see `read`."""
+        with self.read(path, query, for_s=for_s) as chunks:
+            yield _lines(chunks)
 
     @contextmanager
     def exec(self, path: str, query: Mapping[str, str], command: Sequence[str]) -> Iterator[CommandConnection]:
@@ -168,6 +178,7 @@ def nodes_path(name: str | None = None) -> str:
 
 
 DEVICES_PATH: Final = "/plugbay/v1/devices"
+RECORDING_PATH: Final = "/plugbay/v1/recording"
 DRAIN_PATH: Final = "/plugbay/v1/drain"
 CORDON_PATH: Final = "/plugbay/v1/cordon"
 UNCORDON_PATH: Final = "/plugbay/v1/uncordon"

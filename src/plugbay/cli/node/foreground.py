@@ -30,6 +30,7 @@ from plugbay.ops.service_manager import ServiceManager
 from plugbay.pods.devices import DeviceFailure
 from plugbay.runtimes.mounts import MissingMount
 from plugbay.topology.settings import TopologySettings, split_options
+from plugbay.traffic.file import RecordingSettings
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 """The first signal stops the node in order, the second one ends it now; that costs nothing but time."""
@@ -67,6 +68,7 @@ def run_node_up(args: argparse.Namespace, started: Callable[[], None]) -> int:
         logs=log_limits(args),
         oci=oci_config(args),
         cri=cri_config(args),
+        record=None if args.record is None else RecordingSettings(args.record.absolute()),
     )
     if may_be_process(args):
         config = with_default_runtime(config, environ=os.environ)

@@ -106,6 +106,13 @@ def declare(parser: CommandParser) -> None:
         help="serve the node's API for kubectl and other clients too, with TLS and a token, and write a kubeconfig "
         "(`plugbay node kubeconfig` names it); without an address, on a free port of 127.0.0.1",
     )
+    parser.add_argument(
+        "--record",
+        metavar="FILE",
+        type=path_of,
+        help="keep what plugins and the node say to each other in a new FILE of 64 MiB at most, from the start on, "
+        "without what looks like a secret; `plugbay record` does so while the node runs",
+    )
     add_log_options(parser)
     add_metrics_address(parser)
     add_page_options(parser)

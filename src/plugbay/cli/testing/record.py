@@ -9,21 +9,24 @@ import sys
 from plugbay.cli.arguments.options import bytes_of, duration_s, path_of
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.printing.logs import configure_logs
+from plugbay.cli.printing.outcome import end_early_on_sigterm
 from plugbay.cli.testing.plugin_options import add_plugin_options
+from plugbay.cli.testing.recorded_node import record_node
 from plugbay.cli.testing.trace_output import TraceOutput
 from plugbay.cli.testing.traced_program import add_kubelet_options, run_traced
-from plugbay.errors import UsageError
 from plugbay.testing.tracing.selection import Selection
 
 
 def declare(parser: CommandParser) -> None:
     parser.describe(
-        "Keep every message between a kubelet and a device plugin in a file that can be attached to a bug report: the "
-        "program after -- runs behind a relay, as with `plugbay trace`, and nothing but its own registration touches "
+        "Keep what a kubelet and its device plugins say to each other in a file that can be attached to a bug report. "
+        "Without a program, a node of `plugbay node up` is recorded, with all its plugins and pods, while it runs. A "
+        "program after -- runs behind a relay, as with `plugbay trace`, and its own registration is all that touches "
         "the kubelet. Values that look like secrets are left out.",
         takes_command=True,
-        usage="%(prog)s [-h] [OPTION ...] -o FILE -- PROGRAM [ARGUMENT ...]",
+        usage="%(prog)s [-h] [OPTION ...] -o FILE [-- PROGRAM [ARGUMENT ...]]",
         examples=(
+            "plugbay record -o recording.jsonl --for 10m",
             "plugbay record -o recording.jsonl --kubelet /var/lib/kubelet --for 10m -- ./my-plugin",
             "plugbay trace --show recording.jsonl",
             "plugbay replay recording.jsonl -- ./my-plugin",
@@ -68,7 +71,8 @@ def add_recording_options(parser: argparse._ActionsContainer) -> None:
 def run(args: argparse.Namespace) -> int:
     """Record."""
     if not args.command:
-        raise UsageError("say what to record after --, such as: plugbay record -o recording.jsonl -- ./my-plugin")
+        end_early_on_sigterm()
+        return record_node(args)
     configure_logs("warning", sys.stderr, form="text")
     output = TraceOutput(
         Selection(),

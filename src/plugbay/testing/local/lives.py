@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from plugbay.errors import UsageError
 from plugbay.manager.config import ManagerConfig
@@ -96,13 +95,16 @@ class KubeletLives:
 
     def _life(self) -> AbstractAsyncContextManager[TestedLife]:
         switchboard = self._switchboard
-        start = partial(
-            run_manager,
-            transport=switchboard.transport,
-            prepare=switchboard.prepare,
-            crashes=lambda: switchboard.is_crashing,
-            endpoints=switchboard.endpoints,
-        )
+
+        def start(config: ManagerConfig, **settings: Any) -> AbstractAsyncContextManager[DeviceManager]:
+            of_test: dict[str, Any] = {
+                "transport": switchboard.transport,  # in place of the one by which a node records
+                "prepare": switchboard.prepare,
+                "crashes": lambda: switchboard.is_crashing,
+                "endpoints": switchboard.endpoints,
+            }
+            return run_manager(config, **(settings | of_test))
+
         return self._node_life(start) if self.is_node else self._manager_life(start)
 
     @asynccontextmanager
