@@ -40,6 +40,14 @@ def add_options(parser: argparse._ActionsContainer) -> None:
         "; several options give several, instead of those of the file",
     )
     parser.add_argument(
+        "--preset",
+        dest="generic_presets",
+        metavar="NAME",
+        action="append",
+        help="devices of a kind, such as serial or video, beside those that are given otherwise; "
+        "`plugbay presets` shows them",
+    )
+    parser.add_argument(
         "--domain", dest="generic_domain", metavar="D", help="of the resources, such as example.com ($PLUGBAY_DOMAIN)"
     )
     parser.add_argument(
@@ -93,7 +101,7 @@ def from_options(args: argparse.Namespace) -> Sequence[Member]:
     arguments = GenericArguments(
         args.generic_config,
         tuple(zip(places, given, strict=True)),
-        (),
+        tuple(args.generic_presets or ()),
         args.generic_domain or "",
         args.is_lenient,
         variables,
@@ -156,5 +164,5 @@ def _source(arguments: GenericArguments, root: Path, *, has_compat_metrics: bool
     from plugbay.plugins.generic.serving.source import GenericSource
 
     file = find_file(arguments)
-    load = partial(load_rules, arguments, file, {})
+    load = partial(load_rules, arguments, file)
     return GenericSource(GenericSettings(load, file, root, arguments.variables, has_compat_metrics))

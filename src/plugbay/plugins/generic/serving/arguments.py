@@ -1,7 +1,7 @@
 """Flags, environment and file together: what is given nearer to the command counts before what is given farther.
 
 A flag counts before a variable ``PLUGBAY_…``, that before the variable of squat's plugin, and all before the file. The
-devices of flags and presets take the place of the file's, as in squat's plugin.
+devices of flags take the place of the file's, as in squat's plugin; presets come beside those that count.
 
 Source: squat/generic-device-plugin 0.1, ``main.go``.
 """
@@ -14,20 +14,16 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.errors import PathUnusable, UsageError
-from plugbay.plugins.generic.config.nodes import ConfigFormat
-from plugbay.plugins.generic.config.reading import ReadOptions, parse_device_flag, read_config
+from plugbay.plugins.generic.config.nodes import ConfigFormat, format_of
+from plugbay.plugins.generic.config.reading import DEFAULT_DOMAIN, ReadOptions, parse_device_flag, read_config
 from plugbay.plugins.generic.config.rules import Entry, GenericConfig
+from plugbay.plugins.generic.presets.catalogue import preset_text
 from plugbay.sdk.process.config_file import read_text
 from plugbay.values import dataclass
 
 SEARCHED: Final = (Path("/etc/generic-device-plugin"), Path())
 """The directories in which squat's plugin looks for ``config.yaml`` and the like when no flag names a file."""
-_FORMATS: Final = {
-    ".yaml": ConfigFormat.YAML,
-    ".yml": ConfigFormat.YAML,
-    ".json": ConfigFormat.JSON,
-    ".toml": ConfigFormat.TOML,
-}
+_ENDINGS: Final = (".yaml", ".yml", ".json", ".toml")
 DOMAIN: Final = "DOMAIN"
 LISTEN: Final = "LISTEN"
 LOG_LEVEL: Final = "LOG_LEVEL"
@@ -63,74 +59,67 @@ def find_file(arguments: GenericArguments, searched: tuple[Path, ...] = SEARCHED
         return arguments.file.absolute()
     if arguments.devices or arguments.presets:
         return None
-    candidates = (directory / f"config{ending}" for directory in searched for ending in _FORMATS)
+    candidates = (directory / f"config{ending}" for directory in searched for ending in _ENDINGS)
     return next((each.absolute() for each in candidates if each.is_file()), None)
 
 
-def load_rules(arguments: GenericArguments, file: Path | None, presets: Mapping[str, str]) -> GenericConfig:
+def load_rules(arguments: GenericArguments, file: Path | None) -> GenericConfig:
     """The config of arguments and file. Blocks.
 
     Args:
         file: as `find_file` found it; it is read each time.
-        presets: texts of configs, by name.
 
     Raises:
-        UsageError: nothing says which devices.
+        UsageError: nothing says which devices, or a preset is not known.
         PathUnusable: the file cannot be read, or is in no language that is known.
         InvalidGenericConfig: something is wrong with the file, or with a flag.
     """
-    options = ReadOptions(
-        is_lenient=arguments.is_lenient,
-        domain=arguments.domain or variable(arguments.variables, DOMAIN),
-        skips_devices=bool(arguments.devices or arguments.presets),
+    if file is None and not arguments.devices and not arguments.presets:
+        raise UsageError("it is not said which devices; give --config FILE, --device or --preset")
+    configs = tuple(_configs(arguments, file))
+    first = configs[0]
+    return GenericConfig(
+        first.source,
+        tuple(_entries(configs)),
+        first.settings,
+        any(config.has_compat_ids for config in configs),
+        tuple(warning for config in configs for warning in config.warnings),
     )
-    read: GenericConfig | None = None
+
+
+def _configs(arguments: GenericArguments, file: Path | None) -> Iterator[GenericConfig]:
+    """The parts of a config: that of the file first."""
+    domain = arguments.domain or variable(arguments.variables, DOMAIN)
+    options = ReadOptions(is_lenient=arguments.is_lenient, domain=domain, skips_devices=bool(arguments.devices))
     if file is not None:
         language = _format(file)
         read = read_config(read_text(file), source=str(file), language=language, options=options)
-    if not options.skips_devices:
-        if read is None:
-            raise UsageError("it is not said which devices; give --config FILE, --device or --preset")
-        return read
-    given = tuple(_given(arguments, options, presets))
-    source = ", ".join(config.source for config in given) if read is None else read.source
-    return GenericConfig(
-        source,
-        (*_entries(given),),
-        {} if read is None else read.settings,
-        read is not None and read.has_compat_ids,
-        tuple(warning for config in (*([] if read is None else [read]), *given) for warning in config.warnings),
-    )
+        yield read
+        domain = domain or read.settings.get("domain", "")
+    options = ReadOptions(is_lenient=arguments.is_lenient, domain=domain)
+    for place, text in arguments.devices:
+        yield parse_device_flag(text, source=place, options=options)
+    options = ReadOptions(is_lenient=arguments.is_lenient, domain=domain or DEFAULT_DOMAIN)
+    for name in arguments.presets:
+        yield read_config(preset_text(name), source=f"preset {name}", options=options)
 
 
 def _entries(configs: tuple[GenericConfig, ...]) -> Iterator[Entry]:
     """The entries of several configs.
 
     Raises:
-        UsageError: two make the same resource.
+        UsageError: two of them make the same resource.
     """
-    first: dict[str, str] = {}
+    first: dict[str, GenericConfig] = {}
     for config in configs:
         for entry in config.entries:
             name = f"{entry.domain}/{entry.name}"
-            if name in first:
-                raise UsageError(f"{config.source}: {name} is the resource of {first[name]} already")
-            first[name] = config.source
+            if first.setdefault(name, config) is not config:
+                raise UsageError(f"{config.source}: {name} is the resource of {first[name].source} already")
             yield entry
 
 
-def _given(arguments: GenericArguments, options: ReadOptions, presets: Mapping[str, str]) -> Iterator[GenericConfig]:
-    for place, text in arguments.devices:
-        yield parse_device_flag(text, source=place, options=options)
-    for name in arguments.presets:
-        if name not in presets:
-            raise UsageError(f"--preset {name}: there is no such preset; there are {', '.join(sorted(presets))}")
-        wanted = ReadOptions(is_lenient=options.is_lenient, domain=options.domain)
-        yield read_config(presets[name], source=f"preset {name}", options=wanted)
-
-
 def _format(file: Path) -> ConfigFormat:
-    try:
-        return _FORMATS[file.suffix.lower()]
-    except KeyError:
-        raise PathUnusable(str(file), f"is a config in no known language; they end in {', '.join(_FORMATS)}") from None
+    if file.suffix.lower() not in _ENDINGS:
+        raise PathUnusable(str(file), f"is a config in no known language; they end in {', '.join(_ENDINGS)}")
+    return format_of(file.name)

@@ -11,7 +11,6 @@ from plugbay.errors import InvalidGenericConfig, PathUnusable, PlugbayError, Usa
 from plugbay.plugins.generic.serving.arguments import GenericArguments, find_file, load_rules, variable
 
 FUSE = "{name: fuse, groups: [{paths: [{path: /dev/fuse}]}]}"
-PRESETS = {"tun": "domain: example.com\ndevices: [{name: tun, groups: [{paths: [{path: /dev/net/tun}]}]}]\n"}
 
 
 @pytest.fixture
@@ -22,7 +21,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def resources(arguments: GenericArguments) -> list[str]:
-    config = load_rules(arguments, find_file(arguments, ()), PRESETS)
+    config = load_rules(arguments, find_file(arguments, ()))
     return [f"{entry.domain}/{entry.name}" for entry in config.entries]
 
 
@@ -46,10 +45,16 @@ def test_the_environment_counts_before_the_file_and_a_flag_before_that(
 
 
 def test_devices_of_flags_replace_those_of_the_file(file: Path) -> None:
-    arguments = GenericArguments(file, devices=(("--device", FUSE),), presets=("tun",), domain="example.com")
-    config = load_rules(arguments, file, PRESETS)
-    assert [entry.name for entry in config.entries] == ["fuse", "tun"]
-    assert config.settings["listen"] == ":1"
+    arguments = GenericArguments(file, devices=(("--device", FUSE),))
+    assert resources(arguments) == ["file.example/fuse"]
+    assert load_rules(arguments, file).settings["listen"] == ":1"
+
+
+def test_presets_come_beside_the_others(file: Path) -> None:
+    assert resources(GenericArguments(file, presets=("tun",))) == ["file.example/kvm", "file.example/tun"]
+    assert resources(GenericArguments(presets=("tun", "fuse"))) == ["devic.es/tun", "devic.es/fuse"]
+    both = GenericArguments(devices=(("--device", FUSE),), presets=("tun",), domain="flag.example")
+    assert resources(both) == ["flag.example/fuse", "flag.example/tun"]
 
 
 def test_a_broken_device_list_of_the_file_does_not_matter_then(file: Path) -> None:
@@ -61,7 +66,7 @@ def test_a_broken_device_list_of_the_file_does_not_matter_then(file: Path) -> No
     ("arguments", "kind", "problem"),
     [
         (GenericArguments(), UsageError, "it is not said which devices; give --config FILE, --device or --preset"),
-        (GenericArguments(presets=("tin",)), UsageError, "--preset tin: there is no such preset; there are tun"),
+        (GenericArguments(presets=("tin",)), UsageError, 'there is no preset "tin"; did you mean "'),
         (
             GenericArguments(devices=(("--device 1", FUSE), ("--device 2", FUSE))),
             UsageError,
