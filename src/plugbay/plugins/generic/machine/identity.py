@@ -61,7 +61,7 @@ def twins(tree: DeviceTree, device: SysDevice) -> tuple[SysDevice, ...]:
     mark = mark_of(tree, device)
     if not mark:
         return ()
-    alike = tree.grouped(device.subsystem, mark_of).get(mark, ())
+    alike = tree.grouped(device.subsystem, mark_of).alike(mark)
     return tuple(each for each in alike if each.path != device.path)
 
 
@@ -191,8 +191,11 @@ def _step(tree: DeviceTree, device: SysDevice) -> str:
 
 def _ordinal(tree: DeviceTree, device: SysDevice, key: Callable[[DeviceTree, SysDevice], object]) -> int:
     """The place among the devices of its subsystem that have the same key, in the order of their numbers."""
-    siblings = tree.grouped(device.subsystem, key).get(key(tree, device), ())
-    return sorted(siblings, key=lambda each: _natural(tree, each)).index(device) if device in siblings else 0
+    siblings = tree.grouped(device.subsystem, key).alike(key(tree, device))
+    if len(siblings) < 2:
+        return 0
+    ordered = sorted(siblings, key=lambda each: _natural(tree, each))
+    return next((number for number, each in enumerate(ordered) if each.path == device.path), 0)
 
 
 def _parent(_: DeviceTree, device: SysDevice) -> object:

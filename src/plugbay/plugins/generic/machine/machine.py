@@ -89,8 +89,9 @@ class SysMachine(DeviceTree):
     def _marked(self) -> dict[object, frozenset[SysPath]]:
         """The devices that have a serial number or the like, by that."""
         groups = [self.grouped(name, identity.mark_of) for name in identity.MARKED if name in self.loaded()]
-        marks = {mark: found for group in groups for mark, found in group.items() if mark}
-        return {mark: frozenset(each.path for each in found) for mark, found in marks.items()}
+        return {
+            mark: frozenset(each.path for each in found) for group in groups for mark, found in group.items() if mark
+        }
 
     def _twins_of(self, path: SysPath) -> frozenset[SysPath]:
         device = self.known(path)

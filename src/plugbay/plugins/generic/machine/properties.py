@@ -6,7 +6,7 @@ Source: Linux ``Documentation/ABI/{stable,testing}/sysfs-*``; udev(7) for attrib
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from plugbay.plugins.generic.machine.relations import is_usb_device, numa_nodes, on_bus, reach
@@ -16,6 +16,10 @@ from plugbay.plugins.generic.machine.values import SysDevice
 _Property: TypeAlias = Callable[[DeviceTree, SysDevice], str | None]
 
 _LONGEST: Final = 256
+_SILENT: Final = frozenset(
+    "drm hidraw i2c-dev mem misc nvme-generic scsi_generic serial-base spidev tty usb-serial vc vfio".split()
+)
+"""Subsystems whose devices have no attributes that tell a vendor or the like: not to look for them saves the time."""
 _HEX: Final = re.compile(r"(?:0x)?([0-9a-fA-F]{4,8})")
 _HID_ID: Final = re.compile(r"[0-9A-F]+:0*([0-9A-F]{4}):0*([0-9A-F]{4})")
 
@@ -25,7 +29,9 @@ def cleaned(text: str) -> str:
 
     Devices say what they like: escapes of terminals, newlines, or bytes of an empty flash memory.
     """
-    shown = "".join(each if each.isprintable() else " " for each in text[: 2 * _LONGEST])
+    shown = text[: 2 * _LONGEST]
+    if not shown.isprintable():
+        shown = "".join(each if each.isprintable() else " " for each in shown)
     return " ".join(shown.split())[:_LONGEST].rstrip()
 
 
@@ -48,11 +54,18 @@ def property_of(tree: DeviceTree, device: SysDevice, name: str) -> str | None:
     return cleaned(found) or None if found else None
 
 
+def _describing(tree: DeviceTree, device: SysDevice) -> Iterator[SysDevice]:
+    """The devices within `reach` that may tell what they are."""
+    for each in reach(tree, device):
+        if each.subsystem not in _SILENT and each.devtype != "usb_interface":
+            yield each
+
+
 def _first(attributes: Mapping[str, str], default: str) -> _Property:
     """An attribute by the subsystem of the device that has it."""
 
     def find(tree: DeviceTree, device: SysDevice) -> str | None:
-        for each in reach(tree, device):
+        for each in _describing(tree, device):
             text = cleaned(tree.attribute(each, attributes.get(each.subsystem, default)) or "")
             if text:
                 return text
@@ -66,7 +79,7 @@ def _number(attributes: Mapping[str, str], hid_part: int) -> _Property:
 
     def find(tree: DeviceTree, device: SysDevice) -> str | None:
         name = None
-        for each in reach(tree, device):
+        for each in _describing(tree, device):
             if hid := _HID_ID.fullmatch(each.properties.get("HID_ID", "")):
                 return hid[hid_part].lower()
             text = cleaned(tree.attribute(each, attributes.get(each.subsystem, attributes[""])) or "")

@@ -8,7 +8,6 @@ Source: Linux ``Documentation/admin-guide/sysfs-rules.rst``, ``Documentation/ABI
 
 from __future__ import annotations
 
-import contextlib
 import os
 import posixpath
 from collections.abc import Mapping
@@ -53,17 +52,15 @@ class SysfsReader:
 
     def subsystem_of(self, path: str) -> str:
         """The subsystem of the device at ``path``; empty for a directory that is not a device, or not there."""
-        try:
-            return posixpath.basename(os.readlink(f"{self.root}{path}/subsystem"))
-        except (OSError, ValueError):
-            return ""
+        return self._name_of_target(f"{self.root}{path}/subsystem") or ""
 
     def properties(self, path: str) -> Mapping[str, str] | None:
         """The lines of its file ``uevent``: none if a driver refuses them, and None for a device that is gone."""
-        text = self._content(f"{self.root}{path}/uevent")
-        if text is None:
+        try:
+            text = _content(f"{self.root}{path}/uevent")
+        except (OSError, ValueError):
             return {} if os.path.isdir(f"{self.root}{path}") else None
-        return dict(pair for line in text.split("\n") if "=" in line and len(pair := line.split("=", 1)) == 2)
+        return dict(line.split("=", 1) for line in text.split("\n") if "=" in line)
 
     def attribute(self, path: str, name: str) -> str | None:
         """The content of an attribute, without the newline at its end; None if there is none, or it is not readable.
@@ -73,12 +70,12 @@ class SysfsReader:
         if name.startswith("/") or ".." in name.split("/") or "\0" in name:
             return None
         place = f"{self.root}{path}/{name}"
-        text = self._content(place)
-        if text is None:
-            with contextlib.suppress(OSError, ValueError):
-                return posixpath.basename(os.readlink(place))
+        try:
+            return _content(place).removesuffix("\n")
+        except IsADirectoryError:
+            return self._name_of_target(place)
+        except (OSError, ValueError):
             return None
-        return text.removesuffix("\n")
 
     def target(self, directory: str, name: str) -> SysPath | None:
         """The device to which a link points; None for anything but a link to a device."""
@@ -86,8 +83,10 @@ class SysfsReader:
             text = os.readlink(f"{self.root}{directory}/{name}")
         except (OSError, ValueError):
             return None  # a file, as /sys/class/firmware/timeout, or gone
-        path = posixpath.normpath(posixpath.join(directory, text))
-        return SysPath(path) if path.startswith("/devices/") and not text.startswith("/") else None
+        path = text.lstrip("./")
+        if path.startswith("devices/") and "/.." not in path and not text.startswith("/"):
+            return SysPath(f"/{path}")  # as kernels write them: up to the top, and down from there
+        return None
 
     def names(self, directory: str) -> list[str]:
         """The names in a directory, sorted; none if it is not there."""
@@ -97,15 +96,17 @@ class SysfsReader:
             return []
 
     @staticmethod
-    def _content(place: str) -> str | None:
-        # Three system calls; an object of a file would take six.
+    def _name_of_target(place: str) -> str | None:
         try:
-            file = os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            return posixpath.basename(os.readlink(place))
         except (OSError, ValueError):
             return None
-        try:
-            return os.read(file, _MOST_BYTES).decode(errors="replace")
-        except OSError:
-            return None  # a directory, or the driver has no answer
-        finally:
-            os.close(file)
+
+
+def _content(place: str) -> str:
+    # Three system calls; an object of a file would take six.
+    file = os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        return os.read(file, _MOST_BYTES).decode(errors="replace")
+    finally:
+        os.close(file)

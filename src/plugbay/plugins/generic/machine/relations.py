@@ -105,7 +105,8 @@ def reach(tree: DeviceTree, device: SysDevice) -> Iterator[SysDevice]:
 def numa_nodes(tree: DeviceTree, device: SysDevice) -> frozenset[int]:
     """The NUMA nodes that a device is near to; none if the kernel knows none."""
     for each in tree.lineage(device):
-        text = tree.attribute(each, "numa_node") or ""
+        is_told = each.subsystem == "nvme" or tree.is_bus_device(each)
+        text = (tree.attribute(each, "numa_node") if is_told else None) or ""
         if text.strip().isdecimal():  # -1 is "not known"
             return frozenset((int(text),))
     return frozenset().union(*(numa_nodes(tree, each) for each in behind(tree, device)))

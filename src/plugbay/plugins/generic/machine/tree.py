@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import stat
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from plugbay.kernel.uevent import Uevent
+from plugbay.plugins.generic.machine.ordered import DeviceGroups, OrderedDevices
 from plugbay.plugins.generic.machine.reading import SysfsReader
 from plugbay.plugins.generic.machine.values import SysDevice, SysPath
 
@@ -41,15 +42,13 @@ class DeviceTree:
     def forget(self) -> None:
         """Begin anew, as after uevents that were lost."""
         self._devices: dict[SysPath, SysDevice] = {}
-        self._loaded: dict[str, dict[SysPath, SysDevice]] = {}
-        self._sorted: dict[str, tuple[SysDevice, ...]] = {}
+        self._loaded: dict[str, OrderedDevices] = {}
         self._by_node: dict[str, SysPath] = {}
         self._has_nodes = False
-        self._has_all = False
-        self._all_paths: list[SysPath] | None = None
+        self._all: OrderedDevices | None = None
         self._plain: set[str] = set()
         self._kinds: dict[str, frozenset[str]] = {}
-        self._groups: dict[tuple[str, object], dict[object, tuple[SysDevice, ...]]] = {}
+        self._groups: dict[str, dict[object, DeviceGroups]] = {}
         self._attributes: dict[SysPath, dict[str, str | None]] = {}
 
     # --- looking ----------------------------------------------------------------------------------------------------
@@ -71,21 +70,20 @@ class DeviceTree:
 
     def devices_of(self, subsystem: str) -> tuple[SysDevice, ...]:
         """The devices of a subsystem, sorted by their paths."""
-        if subsystem not in self._loaded:
-            found = self._loaded[subsystem] = {}
+        found = self._loaded.get(subsystem)
+        if found is None:
+            found = self._loaded[subsystem] = OrderedDevices()
             for path in self.reader.paths_of(subsystem):
-                device = self._devices.get(path) or self._read(path, subsystem)
+                device = self._devices.get(path)
                 if device is not None:
-                    found[path] = device
-        known = self._sorted.get(subsystem)
-        if known is None:
-            found = self._loaded[subsystem]
-            known = self._sorted[subsystem] = tuple(found[path] for path in sorted(found))
-        return known
+                    found.put(device)
+                else:
+                    self._read(path, subsystem)
+        return found.in_order()
 
-    def all(self) -> Iterator[SysDevice]:
+    def all(self) -> tuple[SysDevice, ...]:
         """Every device that a pod could get, sorted by paths: parts of the board, such as CPUs, are left out."""
-        return (self._devices[path] for path in self._paths())
+        return self._everything().in_order()
 
     def by_node(self, node: str) -> SysDevice | None:
         """The device whose node is at ``node``, a path of the host such as ``/dev/ttyUSB0``, or a link to one."""
@@ -118,12 +116,7 @@ class DeviceTree:
 
     def below(self, device: SysDevice) -> Iterator[SysDevice]:
         """The devices at every depth below, sorted by paths."""
-        paths = self._paths()
-        prefix = f"{device.path}/"
-        for index in range(bisect_left(paths, prefix), len(paths)):
-            if not paths[index].startswith(prefix):
-                return
-            yield self._devices[paths[index]]
+        return self._everything().below(device.path)
 
     def attribute(self, device: SysDevice, name: str) -> str | None:
         """An attribute as the kernel shows it, without the newline at its end; for a link, the name of its target.
@@ -136,21 +129,18 @@ class DeviceTree:
             known[name] = self.reader.attribute(device.path, name)
         return known[name]
 
-    def grouped(
-        self, subsystem: str, key: Callable[[DeviceTree, SysDevice], object]
-    ) -> Mapping[object, tuple[SysDevice, ...]]:
-        """The devices of a subsystem by what ``key`` makes of each, sorted by paths; kept while none of them changes.
+    def grouped(self, subsystem: str, key: Callable[[DeviceTree, SysDevice], object]) -> DeviceGroups:
+        """The devices of a subsystem by what ``key`` makes of each.
 
         Args:
             key: a function of a module, which is what the groups are remembered by.
         """
-        known = self._groups.get((subsystem, key))
-        if known is None:
-            groups: dict[object, list[SysDevice]] = {}
+        groups = self._groups.setdefault(subsystem, {})
+        if key not in groups:
+            groups[key] = DeviceGroups(partial(key, self))
             for device in self.devices_of(subsystem):
-                groups.setdefault(key(self, device), []).append(device)
-            known = self._groups[subsystem, key] = {value: tuple(found) for value, found in groups.items()}
-        return known
+                groups[key].put(device.path, device)
+        return groups[key]
 
     def is_bus_device(self, device: SysDevice) -> bool:
         """Whether its subsystem is a bus, not a class."""
@@ -189,10 +179,10 @@ class DeviceTree:
         """
         changed: set[SysPath] = set()
         before, attributes = self._devices, self._attributes
-        loaded, has_all, has_nodes = [*self._loaded], self._has_all, self._has_nodes
+        loaded, has_all, has_nodes = [*self._loaded], self._all is not None, self._has_nodes
         self.forget()
         if has_all:
-            self._paths()
+            self._everything()
         for subsystem in loaded:
             self.devices_of(subsystem)
         if has_nodes:
@@ -228,9 +218,7 @@ class DeviceTree:
         self._devices[path] = device
         if node:
             self._by_node[node] = path
-        if subsystem in self._loaded:
-            self._loaded[subsystem][path] = device
-        self._forget_order(subsystem)
+        self._put(subsystem, path, device)
         return device
 
     def _parent_of(self, path: str) -> SysPath | None:
@@ -261,33 +249,35 @@ class DeviceTree:
         if device is not None:
             if self._by_node.get(device.node) == path:
                 del self._by_node[device.node]
-            self._loaded.get(device.subsystem, {}).pop(path, None)
-            self._forget_order(device.subsystem)
+            self._put(device.subsystem, path, None)
         return device
 
-    def _forget_order(self, subsystem: str) -> None:
-        self._all_paths = None
-        self._sorted.pop(subsystem, None)
-        for key in [key for key in self._groups if key[0] == subsystem]:
-            del self._groups[key]
+    def _put(self, subsystem: str, path: SysPath, device: SysDevice | None) -> None:
+        """Put a device in its place in every order, or take the one away that was at ``path``."""
+        for order in (self._loaded.get(subsystem), None if subsystem in _NOT_FOR_PODS else self._all):
+            if order is not None and device is not None:
+                order.put(device)
+            elif order is not None:
+                order.discard(path)
+        for groups in self._groups.get(subsystem, {}).values():
+            groups.put(path, device)
 
     def _load_anew(self, subsystem: str, changed: set[SysPath]) -> None:
-        before = self._loaded.pop(subsystem)
-        self._forget_order(subsystem)
+        before = self._loaded.pop(subsystem).paths()
+        self._groups.pop(subsystem, None)
         self.devices_of(subsystem)
-        changed.update(before.keys() ^ self._loaded[subsystem].keys())
+        changed.update(before ^ self._loaded[subsystem].paths())
 
-    def _paths(self) -> list[SysPath]:
-        if not self._has_all:
+    def _everything(self) -> OrderedDevices:
+        if self._all is None:
             for subsystem in self.reader.subsystems():
                 if subsystem not in _NOT_FOR_PODS:
                     self.devices_of(subsystem)
-            self._has_all = True
-        if self._all_paths is None:
-            self._all_paths = sorted(
-                path for path, each in self._devices.items() if each.subsystem not in _NOT_FOR_PODS
-            )
-        return self._all_paths
+            self._all = OrderedDevices()
+            for path in sorted(self._devices):
+                if self._devices[path].subsystem not in _NOT_FOR_PODS:
+                    self._all.put(self._devices[path])
+        return self._all
 
     def _by_name(self, place: str) -> SysDevice | None:
         """The device by its node's name, where nodes are other files, as in trees of tests."""

@@ -5,11 +5,17 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from plugbay.plugins.generic.machine.machine import SysMachine
-from tests.sysfs_trees import TREES, appear, lay_out, recorded, vanish
+from tests.sysfs_trees import RECORDED, TREES, appear, lay_out, recorded, vanish
+
+KNOWN: Final = RECORDED.parent / "plugins/generic/machine"
 
 
 def described(machine: SysMachine) -> str:
@@ -71,3 +77,16 @@ def test_a_comparison_finds_what_uevents_tell(tree: str, tmp_path: Path) -> None
     assert leaf.path in machine.refresh()
     assert described(machine) == whole
     assert machine.refresh() == frozenset()
+
+
+@settings(max_examples=12)
+@given(st.data())
+def test_the_order_of_directories_is_irrelevant(data: st.DataObject) -> None:
+    """File systems list names in the order in which they came, or in that of their hashes."""
+    tree = data.draw(st.sampled_from(["vfio", "two-gpus", "board"]))
+    devices = data.draw(st.permutations(recorded(tree)))
+    with TemporaryDirectory() as directory:
+        (root := Path(directory)).joinpath("dev").mkdir()
+        for device in devices:
+            appear(device, root)
+        assert described(SysMachine(root / "sys", root / "dev")) == (KNOWN / f"{tree}.txt").read_text()
