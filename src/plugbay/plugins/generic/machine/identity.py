@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 from plugbay.plugins.generic.machine.properties import cleaned
@@ -191,11 +192,7 @@ def _step(tree: DeviceTree, device: SysDevice) -> str:
 
 def _ordinal(tree: DeviceTree, device: SysDevice, key: Callable[[DeviceTree, SysDevice], object]) -> int:
     """The place among the devices of its subsystem that have the same key, in the order of their numbers."""
-    siblings = tree.grouped(device.subsystem, key).alike(key(tree, device))
-    if len(siblings) < 2:
-        return 0
-    ordered = sorted(siblings, key=lambda each: _natural(tree, each))
-    return next((number for number, each in enumerate(ordered) if each.path == device.path), 0)
+    return tree.grouped(device.subsystem, key).ordinal(device, partial(_natural, tree))
 
 
 def _parent(_: DeviceTree, device: SysDevice) -> object:

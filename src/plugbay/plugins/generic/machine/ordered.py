@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from plugbay.plugins.generic.machine.values import SysDevice, SysPath
 
@@ -57,6 +58,7 @@ class DeviceGroups:
         self._groups: dict[object, OrderedDevices] = {}
         self._keys: dict[SysPath, object] = {}
         self._changed: dict[SysPath, SysDevice | None] = {}
+        self._ordinals: dict[object, dict[SysPath, int]] = {}
 
     def put(self, path: SysPath, device: SysDevice | None) -> None:
         """Take note that the device at ``path`` came, changed, or with None went."""
@@ -68,6 +70,21 @@ class DeviceGroups:
         group = self._groups.get(key)
         return () if group is None else group.in_order()
 
+    def ordinal(self, device: SysDevice, order: Callable[[SysDevice], Any]) -> int:
+        """The place of a device among those with its key, from 0 on; 0 too for a device that is not in a group.
+
+        Args:
+            order: gives what they are sorted by; always the same function.
+        """
+        self._settle()
+        if device.path not in self._keys:
+            return 0
+        key = self._keys[device.path]
+        if key not in self._ordinals:
+            in_order = sorted(self._groups[key].in_order(), key=order)
+            self._ordinals[key] = {each.path: number for number, each in enumerate(in_order)}
+        return self._ordinals[key][device.path]
+
     def items(self) -> Iterator[tuple[object, tuple[SysDevice, ...]]]:
         """Every key with its devices."""
         self._settle()
@@ -78,9 +95,11 @@ class DeviceGroups:
         for path, device in changed.items():
             if path in self._keys:
                 old = self._keys.pop(path)
+                self._ordinals.pop(old, None)
                 self._groups[old].discard(path)
                 if not self._groups[old].in_order():
                     del self._groups[old]
             if device is not None:
                 key = self._keys[path] = self._key(device)
                 self._groups.setdefault(key, OrderedDevices()).put(device)
+                self._ordinals.pop(key, None)
