@@ -16,6 +16,7 @@ class Named(Enum):
 
     BY_PATHS = "as the other plugin does"
     BY_IDENTITY = "by what stays the same when it is plugged in again"
+    BY_NUMBER = "by the number of the copy"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.plugins.generic.config.rules import Entry
 from plugbay.plugins.generic.machine.values import SysPath
 from plugbay.plugins.generic.selecting.drafts import Draft
+from plugbay.plugins.generic.selecting.facts import names_asked
 from plugbay.plugins.generic.selecting.groups import GroupLook
 from plugbay.plugins.generic.selecting.ids import id_apart
 from plugbay.plugins.generic.selecting.making import Made, made_of
@@ -42,6 +43,7 @@ class EntryLook:
         self.claims: frozenset[str] = frozenset()
         self.troubles: tuple[str, ...] = ()
         self._hardware = hardware
+        self._asked = [names_asked(entry, group) for group in entry.groups]
         self._made: list[dict[int, Made]] = [{} for _ in groups]
         self._group_troubles: list[tuple[str, ...]] = [() for _ in groups]
         self._is_new = True
@@ -63,7 +65,7 @@ class EntryLook:
         for draft in found.drafts:
             # A draft that is the same object has not changed, and neither have its units.
             known = before.get(id(draft))
-            made[id(draft)] = known or made_of(draft, self.entry, group, self.names, self._hardware)
+            made[id(draft)] = known or made_of(draft, self.entry, group, self.names, self._asked[index], self._hardware)
         self._made[index] = made
         self._group_troubles[index] = found.troubles
 

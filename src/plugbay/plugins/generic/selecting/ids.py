@@ -35,6 +35,11 @@ def id_of_identities(copy: int, identities: Sequence[str]) -> DeviceId:
     return DeviceId(readable if copy == 0 else f"{readable}::{copy}")
 
 
+def id_of_number(copy: int, word: str) -> DeviceId:
+    """The ID of copy number ``copy`` of something that has nothing but its number."""
+    return DeviceId(f"{word}-{copy}")
+
+
 def id_apart(copy: int, stands_for: Iterable[str]) -> DeviceId:
     """The ID of a unit whose own would be that of another: the parts of what it stands for are kept apart."""
     text = "\0".join((str(copy), *stands_for))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import assert_never
 
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.plugins.generic.config.rules import Entry, RuleGroup
+from plugbay.plugins.generic.machine.values import SysDevice
 from plugbay.plugins.generic.selecting.drafts import Draft, Named
-from plugbay.plugins.generic.selecting.ids import id_of_identities, id_of_paths
+from plugbay.plugins.generic.selecting.facts import facts_of
+from plugbay.plugins.generic.selecting.ids import id_of_identities, id_of_number, id_of_paths
 from plugbay.plugins.generic.selecting.naming import EntryNames, Unnamed
 from plugbay.plugins.generic.selecting.ports import Hardware
 from plugbay.plugins.generic.selecting.units import Unit
@@ -28,20 +31,28 @@ class Made:
     trouble: str = ""
 
 
-def made_of(draft: Draft, entry: Entry, group: RuleGroup, names: EntryNames, hardware: Hardware) -> Made:
-    """The copies of a draft, as many as its group counts."""
-    facts = facts_of(draft, hardware)
+def made_of(
+    draft: Draft, entry: Entry, group: RuleGroup, names: EntryNames, asked: Sequence[str], hardware: Hardware
+) -> Made:
+    """The copies of a draft, as many as its group counts.
+
+    Args:
+        asked: the names of properties in the templates of the group and its entry.
+    """
+    facts = facts_of(asked, draft.devices[0] if draft.devices else None, draft.facts, hardware)
     resource = names.of(facts, draft.stands_for[0])
     if isinstance(resource, Unnamed):
         return Made(draft, None, trouble=resource.text)
+    # What belongs to one piece of hardware is asked of that: its parts are near to the same memory.
+    owners = {owner.path: owner for owner in map(hardware.physical, draft.devices)}
     numa_nodes = group.numa_nodes
     if numa_nodes is None:
-        numa_nodes = frozenset[int]().union(*map(hardware.numa_nodes, draft.devices))
-    roots = {hardware.pcie_root(device) for device in draft.devices} - {""}
-    physical = draft.physical or physical_of(draft, hardware)
+        numa_nodes = frozenset[int]().union(*map(hardware.numa_nodes, owners.values()))
+    roots = {hardware.pcie_root(owner) for owner in owners.values()} - {""}
+    physical = draft.physical or _physical_of(draft, [*owners.values()], hardware)
     units = tuple(
         Unit(
-            id=draft_id(draft, copy),
+            id=_id_of(draft, copy),
             resource=resource,
             entry=entry,
             group=group,
@@ -60,22 +71,20 @@ def made_of(draft: Draft, entry: Entry, group: RuleGroup, names: EntryNames, har
     return Made(draft, resource, units)
 
 
-def facts_of(draft: Draft, hardware: Hardware) -> Mapping[str, str]:
-    """The properties of a draft for templates: those of its first device, and its own."""
-    if not draft.devices:
-        return draft.facts
-    return {**hardware.facts(draft.devices[0]), **draft.facts}
-
-
-def physical_of(draft: Draft, hardware: Hardware) -> str:
+def _physical_of(draft: Draft, owners: Sequence[SysDevice], hardware: Hardware) -> str:
     """The identity of the first device's hardware; a device that is only software counts if there is no other."""
-    owners = [hardware.physical(device) for device in draft.devices]
     real = [owner for owner in owners if not owner.path.startswith("/devices/virtual/")]
     return hardware.identity((real or owners)[0]) if owners else "+".join(draft.stands_for)
 
 
-def draft_id(draft: Draft, copy: int) -> DeviceId:
+def _id_of(draft: Draft, copy: int) -> DeviceId:
     """The ID of copy number ``copy``, from 0 on, if no other unit of the resource has it."""
-    if draft.named is Named.BY_PATHS:
-        return id_of_paths(copy, draft.stands_for)
-    return id_of_identities(copy, draft.stands_for)
+    match draft.named:
+        case Named.BY_PATHS:
+            return id_of_paths(copy, draft.stands_for)
+        case Named.BY_IDENTITY:
+            return id_of_identities(copy, draft.stands_for)
+        case Named.BY_NUMBER:
+            return id_of_number(copy, draft.stands_for[0])
+        case _:
+            assert_never(draft.named)

@@ -84,7 +84,7 @@ class PathLook:
         if not self._devices.isdisjoint(devices) or not paths.isdisjoint(self._targets.values()):
             return True
         return any(
-            glob.is_touched_by(path) or (above(path) == glob.base and self._is_inside(glob))
+            glob.is_touched_by(path) or (glob.is_literal and above(path) == glob.base and self._is_inside(glob))
             for path in paths
             for _, glob in self._rules
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Protocol
 
 from plugbay.plugins.generic.machine.values import SysDevice, SysPath
@@ -17,6 +17,19 @@ class Hardware(Protocol):
     def by_node(self, node: str) -> SysDevice | None:
         """The device with this node."""
 
+    def devices_of(self, subsystem: str) -> Iterable[SysDevice]: ...
+
+    def all(self) -> Iterable[SysDevice]: ...
+
+    def below(self, device: SysDevice) -> Iterable[SysDevice]:
+        """The devices at every depth below."""
+
+    def attribute(self, device: SysDevice, name: str) -> str | None:
+        """A file of the device's directory, without the newline at its end."""
+
+    def property_of(self, device: SysDevice, name: str) -> str | None:
+        """A property by its name in rules; None if the device has none, or an empty one."""
+
     def physical(self, device: SysDevice) -> SysDevice:
         """The piece of hardware that a device belongs to; itself for one without hardware."""
 
@@ -26,9 +39,6 @@ class Hardware(Protocol):
     def numa_nodes(self, device: SysDevice) -> frozenset[int]: ...
 
     def pcie_root(self, device: SysDevice) -> str: ...
-
-    def facts(self, device: SysDevice) -> Mapping[str, str]:
-        """The properties of a device for templates."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from plugbay.plugins.generic.config.rules import GenericConfig
 from plugbay.plugins.generic.machine.values import SysPath
 from plugbay.plugins.generic.selecting.claims import Claims
 from plugbay.plugins.generic.selecting.entries import EntryLook
-from plugbay.plugins.generic.selecting.groups import group_look
+from plugbay.plugins.generic.selecting.groups import RuleSurroundings, group_looks
+from plugbay.plugins.generic.selecting.index import PropertyIndex
 from plugbay.plugins.generic.selecting.ports import Hardware, HostChanges
 from plugbay.plugins.generic.selecting.sight import HostSight
 from plugbay.plugins.generic.selecting.texts import several
@@ -27,14 +28,14 @@ class RuleSelection:
 
     def __init__(self, config: GenericConfig, hardware: Hardware, files: FileTree) -> None:
         self._config = config
-        self._hardware = hardware
+        self.hardware = hardware
         self._files = files
         self._begin()
 
     @property
     def directories(self) -> frozenset[str]:
         """The directories in which names may come and go that a rule would see; those not there yet as well."""
-        return self._sight.directories.union(*(group.directories for entry in self.entries for group in entry.groups))
+        return self.sight.directories.union(*(group.directories for entry in self.entries for group in entry.groups))
 
     def look(self) -> SelectedUnits:
         """All units, with nothing remembered of an earlier look."""
@@ -43,23 +44,18 @@ class RuleSelection:
 
     def after(self, changes: HostChanges) -> SelectedUnits:
         """All units after these changes; resources that did not change have the same tuple as before."""
-        paths = set(self._sight.mend(changes.paths, changes.directories))
+        paths = set(self.sight.mend(changes.paths, changes.directories))
         for path in changes.devices:
-            device = self._hardware.device(path)
+            device = self.hardware.device(path)
             if device is not None and device.node:
                 paths.add(device.node)
-        return self._after(frozenset(paths), changes.devices)
+        return self._after(frozenset(paths), self.index.mend(changes.devices))
 
     def _begin(self) -> None:
-        self._sight = HostSight(self._files)
-        self.entries = [
-            EntryLook(
-                entry,
-                [group_look(group.what, self._sight, self._hardware) for group in entry.groups],
-                self._hardware,
-            )
-            for entry in self._config.entries
-        ]
+        self.sight = HostSight(self._files)
+        self.index = PropertyIndex(self.hardware)
+        around = RuleSurroundings(self.sight, self.index, self.hardware, self._config.has_compat_ids)
+        self.entries = [EntryLook(entry, group_looks(entry, around), self.hardware) for entry in self._config.entries]
         self.claims = Claims(self._config.entries)
         self._units: dict[ResourceName, tuple[Unit, ...]] = {}
         self._owners: dict[ResourceName, list[int]] = {}
@@ -116,17 +112,18 @@ class RuleSelection:
             if owner != index:
                 yield RuleTrouble(
                     name,
-                    f"{self._place(index)} makes units of {name}, which belongs to {self._place(owner)}, so they are"
+                    f"{self.place(index)} makes units of {name}, which belongs to {self.place(owner)}, so they are"
                     " left out; write the rules as groups of one entry.",
                 )
         for rival, paths in self.claims.lost(index):
             yield RuleTrouble(
                 called,
-                f"{several(paths)}: {self._place(rival)} gives this already, so {self._place(index)} does not; write"
+                f"{several(paths)}: {self.place(rival)} gives this already, so {self.place(index)} does not; write"
                 " shared: true in both entries if both may give it at the same time.",
             )
 
-    def _place(self, index: int) -> str:
+    def place(self, index: int) -> str:
+        """The words for an entry in a sentence."""
         entry = self._config.entries[index]
         line = f", line {entry.spot.line}" if entry.spot.line else f", number {index + 1}"
         return f"the entry {entry.name!r}{line}"

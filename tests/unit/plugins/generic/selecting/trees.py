@@ -61,6 +61,21 @@ class NoHardware:
     def by_node(self, node: str) -> SysDevice | None:
         return None
 
+    def devices_of(self, subsystem: str) -> Iterable[SysDevice]:
+        return ()
+
+    def all(self) -> Iterable[SysDevice]:
+        return ()
+
+    def below(self, device: SysDevice) -> Iterable[SysDevice]:
+        return ()
+
+    def attribute(self, device: SysDevice, name: str) -> str | None:
+        return None
+
+    def property_of(self, device: SysDevice, name: str) -> str | None:
+        return None
+
     def physical(self, device: SysDevice) -> SysDevice:
         return device
 
@@ -72,9 +87,6 @@ class NoHardware:
 
     def pcie_root(self, device: SysDevice) -> str:
         return ""
-
-    def facts(self, device: SysDevice) -> Mapping[str, str]:
-        return {}
 
 
 def path_group(*rules: PathRule | str, count: int = 1) -> RuleGroup:

@@ -1,0 +1,155 @@
+"""USB devices by vendor, product and serial number: one by one, in sets, and all together."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from plugbay.plugins.generic.config.rules import NodeRule, RuleGroup, Usb, UsbRule
+from tests.unit.plugins.generic.selecting.machines import Bench, node, nodes_of, units_of, where
+from tests.unit.plugins.generic.selecting.trees import entry
+
+STICK = UsbRule(0x10C4, 0xEA60)
+OTHER = UsbRule(0x10C4, 0xEA70)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def sticks(*rules: UsbRule, count: int = 1, bundles: bool = False, nodes: tuple[NodeRule, ...] = ()) -> RuleGroup:
+    return RuleGroup(Usb(rules, bundles=bundles, nodes=nodes), count=count)
+
+
+def test_each_match_is_a_unit_with_its_raw_node_in_the_order_of_ports(bench: Bench) -> None:
+    for port in (10, 9, 2):
+        bench.stick(port, f"ttyUSB{port}", serial=f"A{port}")
+    bench.hub.plug(5, vendor=0x10C4, product=0xFFFF)
+    units = units_of(bench.look(entry("stick", sticks(STICK))))
+    assert sorted((unit.id, *nodes_of((unit,))) for unit in units) == [
+        ("usb:10c4:ea60:A10", ["/dev/bus/usb/001/002"]),
+        ("usb:10c4:ea60:A2", ["/dev/bus/usb/001/004"]),
+        ("usb:10c4:ea60:A9", ["/dev/bus/usb/001/003"]),
+    ]
+    assert {each.permissions for unit in units for each in unit.nodes} == {"rw"}
+    assert all(unit.physical == unit.id for unit in units)
+
+
+def test_an_id_stays_when_a_stick_is_plugged_in_again_elsewhere(bench: Bench) -> None:
+    stick = bench.stick(1, "ttyUSB0", serial="0001")
+    [before] = units_of(bench.look(entry("stick", sticks(STICK))))
+    stick.remove()
+    bench.stick(4, "ttyUSB3", serial="0001")
+    [after] = units_of(bench.look(entry("stick", sticks(STICK))))
+    assert before.id == after.id
+    assert before.nodes != after.nodes
+
+
+def test_identical_sticks_stay_apart_by_their_ports(bench: Bench) -> None:
+    found = [bench.stick(port, f"ttyUSB{port}") for port in (1, 2, 3, 4)]
+    before = {unit.sys_paths[0]: unit.id for unit in units_of(bench.look(entry("stick", sticks(STICK))))}
+    assert len(set(before.values())) == 4
+    found[1].remove()
+    bench.stick(2, "ttyUSB9")
+    assert {unit.sys_paths[0]: unit.id for unit in units_of(bench.look(entry("stick", sticks(STICK))))} == before
+
+
+def test_a_serial_number_counts_as_it_is(bench: Bench) -> None:
+    bench.stick(1, "ttyUSB0", serial="ab ")
+    bench.stick(2, "ttyUSB1", serial="AB")
+    for serial, count in (("ab ", 1), ("ab", 0), ("AB", 1), ("", 2)):
+        rule = replace(STICK, serial=serial)
+        assert len(units_of(bench.look(entry("stick", sticks(rule))))) == count
+
+
+def test_a_rule_may_leave_out_vendor_or_product(bench: Bench) -> None:
+    bench.stick(1, "ttyUSB0")
+    bench.stick(2, "ttyUSB1", product=0xEA70)
+    assert len(units_of(bench.look(entry("stick", sticks(UsbRule(0x10C4, None)))))) == 2
+    assert len(units_of(bench.look(entry("stick", sticks(UsbRule(None, 0xEA70)))))) == 1
+    assert len(units_of(bench.look(entry("all", sticks(UsbRule(None, None)))))) == 3  # the root hub too
+
+
+def test_several_rules_make_complete_sets(bench: Bench) -> None:
+    for port, product in ((1, 0xEA60), (2, 0xEA60), (3, 0xEA70), (4, 0xEA60)):
+        bench.stick(port, f"ttyUSB{port}", product=product)
+    assert nodes_of(units_of(bench.look(entry("pair", sticks(STICK, OTHER))))) == [
+        ["/dev/bus/usb/001/002", "/dev/bus/usb/001/004"],
+    ]
+    assert nodes_of(units_of(bench.look(entry("twins", sticks(STICK, STICK))))) == [
+        ["/dev/bus/usb/001/002", "/dev/bus/usb/001/003"],
+    ]
+    # What only one rule takes is left to it by the rule that takes anything of the vendor.
+    assert len(units_of(bench.look(entry("pair", sticks(UsbRule(0x10C4, None), OTHER))))) == 1
+    assert units_of(bench.look(entry("none", sticks(STICK, UsbRule(1, 1))))) == ()
+
+
+def test_a_bundle_is_one_unit_with_the_id_of_the_other_plugin(bench: Bench) -> None:
+    for port in (10, 2):
+        bench.stick(port, f"ttyUSB{port}")
+    group = sticks(STICK, replace(STICK, serial=""), UsbRule(1, 1), bundles=True, count=2)
+    units = units_of(bench.look(entry("all", group)))
+    raw = ["/dev/bus/usb/001/003", "/dev/bus/usb/001/002"]
+    assert nodes_of(units) == [raw, raw]
+    ids = {hashlib.sha1(f"{copy}{''.join(raw * 2)}".encode()).hexdigest() for copy in range(2)}
+    assert {unit.id for unit in units} == ids
+
+
+def test_units_have_the_ids_of_the_other_plugin_on_demand(bench: Bench) -> None:
+    bench.stick(1, "ttyUSB0", serial="0001")
+    [unit] = units_of(bench.look(entry("stick", sticks(STICK)), has_compat_ids=True))
+    assert unit.id == hashlib.sha1(b"0/dev/bus/usb/001/002").hexdigest()
+
+
+def test_the_nodes_of_a_stick_come_with_it_or_instead_of_its_raw_node(bench: Bench) -> None:
+    stick = bench.stick(1, "ttyUSB7", serial="0001")
+    stick.interface(1, driver="usbhid").class_device("hidraw", "hidraw0", number=(240, 0))
+    tty = node(where(subsystem="tty"), "/dev/zigbee")
+    hid = node(where(subsystem="hidraw"), "/dev/{serial}/")
+    [unit] = units_of(bench.look(entry("stick", sticks(STICK, nodes=(tty, hid)))))
+    assert [(each.host_path, each.container_path) for each in unit.nodes] == [
+        ("/dev/ttyUSB7", "/dev/zigbee"),
+        ("/dev/hidraw0", "/dev/0001/hidraw0"),
+        ("/dev/bus/usb/001/002", "/dev/bus/usb/001/002"),
+    ]
+    assert unit.facts == {"path": "/dev/zigbee", "hostPath": "/dev/ttyUSB7", "name": "ttyUSB7", "serial": "0001"}
+    [bare] = units_of(bench.look(entry("stick", RuleGroup(Usb((STICK,), nodes=(tty,), has_raw_node=False)))))
+    assert nodes_of((bare,)) == [["/dev/ttyUSB7"]]
+
+
+def test_a_stick_without_a_node_of_a_rule_is_no_unit_and_that_is_told(bench: Bench) -> None:
+    bench.hub.plug(1, vendor=0x10C4, product=0xEA60, serial="0001")
+    tty = node(where(subsystem="tty"))
+    found = bench.look(entry("stick", sticks(STICK, nodes=(tty,))))
+    assert units_of(found) == ()
+    assert "usb:10c4:ea60:0001 has no node for the rule of nodes" in found.troubles[0].text
+    optional = sticks(STICK, nodes=(replace(tty, is_optional=True),))
+    assert nodes_of(units_of(bench.look(entry("stick", optional)))) == [["/dev/bus/usb/001/002"]]
+
+
+def test_devices_behind_a_hub_are_not_part_of_the_hub(bench: Bench) -> None:
+    hub = bench.hub.plug(1, vendor=0x0451, product=0x2046, device_class=9)
+    inner = hub.plug(3, vendor=0x10C4, product=0xEA60)
+    inner.interface(0).class_device("tty", "ttyACM0", number=(166, 0))
+    any_node = node(where(node="*"))
+    [unit] = units_of(bench.look(entry("hub", sticks(UsbRule(0x0451, None), nodes=(any_node,)))))
+    assert nodes_of((unit,)) == [["/dev/bus/usb/001/002"]]
+
+
+def test_sticks_come_and_go_by_uevents(bench: Bench) -> None:
+    rules = entry("stick", sticks(STICK, nodes=(node(where(subsystem="tty")),)))
+    selection = bench.selection(rules)
+    assert units_of(selection.look()) == ()
+    stick = bench.stick(1, "ttyUSB0", serial="1")
+    there = bench.after(selection, "add", *stick.walk())
+    assert there == bench.look(rules)
+    assert len(units_of(there)) == 1
+    selection = bench.selection(rules)
+    selection.look()
+    gone = [*stick.walk()][::-1]
+    stick.remove()
+    assert units_of(bench.after(selection, "remove", *gone)) == ()
