@@ -57,16 +57,19 @@ async def generic_node(
     *files: str,
     file: Path | None = None,
     variables: Mapping[str, str] | None = None,
+    root: Path | None = None,
 ) -> AsyncIterator[GenericNode]:
     """A kubelet and the plugin, in this process, on a machine that has ``files``.
 
     Args:
         config: or what reads it.
         file: where it comes from.
+        root: of the true machine's files, instead of a directory.
     """
-    root = directory / "machine"
-    for name in ("dev", "sys"):
-        (root / name).mkdir(parents=True, exist_ok=True)
+    if root is None:
+        root = directory / "machine"
+        for name in ("dev", "sys"):
+            (root / name).mkdir(parents=True, exist_ok=True)
     for path in files:
         (root / path.lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
         (root / path.lstrip("/")).touch()
