@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.ops.http_client import UnixHttpClient
 from plugbay.testing.fakes.kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
 from tests.contract.conftest import DEADLINE_S, Plugbay
 from tests.contract.rigs.generic_node import unhealthy, until
+from tests.contract.rigs.manager import pod
+from tests.contract.rigs.release import gated
 
 TTYS = "domain: example.com\ndevices: [{name: tty, groups: [{paths: [{path: '/dev/ttyUSB*', anyFile: true}]}]}]\n"
 
@@ -198,3 +202,30 @@ async def test_a_mistaken_setting_of_a_target_is_one_sentence(plugbay: Plugbay) 
     done = await plugbay("serve", "--config", str(targets), "--dry-run")
     assert done.code == 2
     assert f"{targets}: plugins[0]: cannot load a plugin from generic: settings.confg: unknown field" in done.err
+
+
+async def test_a_release_command_dies_with_its_plugin_and_is_run_by_the_next(plugbay: Plugbay) -> None:
+    machine = Machine(plugbay)
+    machine.add("ttyUSB0")
+    told, works = plugbay.root / "told", plugbay.root / "works"
+    script = f"echo $PLUGBAY_ASSIGNMENT $$ >> {told}; if test ! -e {works}; then exec sleep 600; fi"
+    entry = {
+        "name": "gopher",
+        "groups": [{"paths": [{"path": "/dev/ttyUSB*", "anyFile": True}], "release": {"exec": ["sh", "-c", script]}}],
+    }
+    machine.config.write_text(json.dumps({"domain": "example.com", "devices": [entry]}))
+    async with gated(plugbay.root) as b:
+        async with machine.serving() as process:
+            await b.counts(1, 1)
+            await b.manager.admit(pod("p"))
+            await b.release("p")
+            await until(lambda: told.exists() and told.read_text().endswith("\n"))
+            key, command = told.read_text().split()
+            process.kill()
+            await process.wait()
+            await until(lambda: not Path(f"/proc/{command}").exists())
+        works.touch()
+        async with machine.serving():
+            await until(lambda: len(told.read_text().split()) == 4)
+            assert told.read_text().split()[2] == key
+            await b.counts(1, 1)
