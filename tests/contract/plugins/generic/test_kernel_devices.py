@@ -1,0 +1,192 @@
+"""The devices of the kernel that runs the tests: made, renamed, removed, and told of by uevents. Nothing stays."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from plugbay.kernel.uevent import Uevent, Uevents, open_uevents
+from plugbay.plugins.generic.machine.machine import SysMachine
+from plugbay.plugins.generic.machine.values import SysPath
+
+DEADLINE_S: Final = 30
+CONTROL: Final = Path("/dev/loop-control")
+ADD, REMOVE = 0x4C80, 0x4C81  # LOOP_CTL_ADD, LOOP_CTL_REMOVE of linux/loop.h
+NUMBER: Final = 5000 + os.getpid() % 5000
+LOOP: Final = f"loop{NUMBER}"
+BLOCK: Final = SysPath(f"/devices/virtual/block/{LOOP}")
+NAMES: Final = tuple(f"pb{end}{os.getpid() % 100_000}" for end in "abc")
+
+
+def machine() -> SysMachine:
+    return SysMachine(Path("/sys"), Path("/dev"))
+
+
+def tell_loops(request: int) -> None:
+    control = os.open(CONTROL, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(control, request, NUMBER)
+    finally:
+        os.close(control)
+
+
+@contextmanager
+def loop_device() -> Iterator[None]:
+    try:
+        tell_loops(ADD)
+    except OSError as error:
+        pytest.skip(f"no loop device can be made here: {error}")
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            tell_loops(REMOVE)
+
+
+def links(*words: str) -> None:
+    subprocess.run(["ip", "link", *words], check=True, capture_output=True)
+
+
+@contextmanager
+def veth() -> Iterator[None]:
+    try:
+        links("add", NAMES[0], "type", "veth", "peer", "name", NAMES[1])
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no pair of interfaces can be made here: {error}")
+    try:
+        yield
+    finally:
+        with suppress(subprocess.CalledProcessError):
+            links("del", NAMES[1])  # and with it the other
+
+
+@asynccontextmanager
+async def listening() -> AsyncIterator[Uevents]:
+    try:
+        async with asyncio.timeout(DEADLINE_S), open_uevents() as uevents:
+            yield uevents
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EPROTONOSUPPORT, errno.EAFNOSUPPORT):
+            raise
+        pytest.skip(f"no uevents here: {error}")
+
+
+async def until(uevents: Uevents, found: SysMachine, action: str, path: str) -> frozenset[SysPath]:
+    """The changes up to an event; other tests and the machine itself have theirs."""
+    changed: set[SysPath] = set()
+    async for event in uevents:
+        if isinstance(event, Uevent):
+            changed |= found.apply(event)
+            if (event.action, event.path) == (action, path):
+                break
+    return frozenset(changed)
+
+
+@pytest.mark.parametrize(
+    ("node", "name", "number"),
+    [("/dev/fuse", "fuse", (10, 229)), ("/dev/net/tun", "tun", (10, 200)), ("/dev/kvm", "kvm", (10, 232))],
+)
+def test_nodes_of_capabilities_are_devices(node: str, name: str, number: tuple[int, int]) -> None:
+    if not Path(node).exists():
+        pytest.skip(f"{node} is not there")
+    device = machine().by_node(node)
+    assert device is not None
+    assert (device.name, device.number, device.node, device.is_block) == (name, number, node, False)
+    assert machine().identity(device) == f"virtual:misc/{name}"
+
+
+def test_every_device_has_an_identity_of_its_own_and_its_node() -> None:
+    found = machine()
+    devices = found.all()
+    assert devices
+    identities = [found.identity(device) for device in devices]
+    assert len(set(identities)) == len(identities)
+    for device in devices:
+        assert found.facts(device)
+        if device.subsystem in ("mem", "misc", "tty") and os.path.exists(device.node):  # others come and go in tests
+            rdev = os.stat(device.node).st_rdev
+            assert device.number == (os.major(rdev), os.minor(rdev))
+            assert found.by_node(device.node) == machine().by_node(device.node) == device
+
+
+def test_a_pair_of_terminals_is_no_device_of_sysfs() -> None:
+    """The master's node is one; the other end lives in a file system of its own."""
+    try:
+        master, slave = os.openpty()
+    except OSError as error:
+        pytest.skip(f"no terminal can be made here: {error}")
+    try:
+        pts = os.ttyname(slave)
+        assert stat.S_ISCHR(os.stat(pts).st_mode)
+        assert machine().by_node(pts) is None
+        assert machine().by_node("/dev/ptmx") is not None
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
+async def test_a_loop_device_comes_and_goes_with_uevents() -> None:
+    if not CONTROL.exists():
+        pytest.skip("there are no loop devices")
+    async with listening() as uevents:
+        found = machine()
+        assert BLOCK not in {each.path for each in found.devices_of("block")}
+        with loop_device():
+            assert BLOCK in await until(uevents, found, "add", BLOCK)
+            device = found.device(BLOCK)
+            assert device is not None
+            assert (device.node, device.is_block, device.devtype) == (f"/dev/{LOOP}", True, "disk")
+            assert device in found.devices_of("block")
+            assert found.by_node(f"/dev/{LOOP}") == device
+            assert found.identity(device) == f"virtual:block/{LOOP}"
+        assert BLOCK in await until(uevents, found, "remove", BLOCK)
+        assert found.device(BLOCK) is None
+        assert found.by_node(f"/dev/{LOOP}") is None
+    assert not Path(f"/dev/{LOOP}").exists()
+
+
+def test_a_comparison_finds_a_loop_device_without_uevents() -> None:
+    if not CONTROL.exists():
+        pytest.skip("there are no loop devices")
+    found = machine()
+    assert BLOCK not in {each.path for each in found.devices_of("block")}
+    with loop_device():
+        assert BLOCK in found.refresh()
+        assert BLOCK in {each.path for each in found.devices_of("block")}
+    assert BLOCK in found.refresh()
+    assert BLOCK not in {each.path for each in found.devices_of("block")}
+
+
+@pytest.mark.skipif(shutil.which("ip") is None or os.geteuid() != 0, reason="needs root and ip")
+async def test_an_interface_is_renamed_and_keeps_one_place() -> None:
+    async with listening() as uevents:
+        found = machine()
+        assert found.devices_of("net")
+        here, there, later = (SysPath(f"/devices/virtual/net/{name}") for name in NAMES)
+        with veth():
+            await until(uevents, found, "add", here)
+            if found.device(there) is None:
+                await until(uevents, found, "add", there)
+            device = found.device(here)
+            assert device is not None
+            assert (device.node, device.subsystem) == ("", "net")
+            assert found.identity(device) == f"virtual:net/{NAMES[0]}"
+            links("set", NAMES[0], "name", NAMES[2])
+            assert {here, later} <= await until(uevents, found, "move", later)
+            assert found.device(here) is None
+            assert {there, later} <= {each.path for each in found.devices_of("net")}
+        await until(uevents, found, "remove", there)
+        if found.device(later) is not None:
+            await until(uevents, found, "remove", later)
+        assert not {here, there, later} & {each.path for each in found.devices_of("net")}
