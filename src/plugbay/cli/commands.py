@@ -47,8 +47,10 @@ COMMANDS: Final[dict[str, Command | Group]] = {
         "show the devices that plugins would offer now", "plugbay.cli.plugins.devices:declare", ("device",)
     ),
     "check": Command(
-        "find faults in a plugin's file that would show only on a node", "plugbay.cli.plugins.check:declare"
+        "find faults in a plugin's file or config that would show only on a node", "plugbay.cli.plugins.check:declare"
     ),
+    "presets": Command("print configs of the generic plugin to start from", "plugbay.cli.plugins.presets:declare"),
+    "schema": Command("print the JSON Schema of a config, for editors", "plugbay.cli.plugins.schema:declare"),
     "new": Command(
         "begin a plugin: code, config, test and manifest that work as they are", "plugbay.cli.plugins.new:declare"
     ),

@@ -149,5 +149,6 @@ async def test_findings_are_json_for_programs(tmp_path: Path) -> None:
 
 
 async def test_what_is_not_a_python_file_is_refused(tmp_path: Path) -> None:
-    done = await check(tmp_path, GOOD, "plugins.yaml")
-    assert (done.code, done.err) == (2, "plugbay: error: plugins.yaml is not a Python file (.py)\n")
+    done = await check(tmp_path, GOOD, "plugins.txt")
+    problem = "plugins.txt is neither a Python file (.py) nor a config (.yaml, .yml, .json, .toml)"
+    assert (done.code, done.err) == (2, f"plugbay: error: {problem}\n")

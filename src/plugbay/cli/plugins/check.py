@@ -1,4 +1,4 @@
-"""``plugbay check``: find faults in a plugin's file that would show only on a node."""
+"""``plugbay check``: find faults in a plugin's file, or in a config, that would show only on a node."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import asyncio
 import json
 import sys
 from dataclasses import asdict
+from pathlib import Path
+from typing import Final
 
 from plugbay.cli.arguments.options import path_of
 from plugbay.cli.arguments.parser import CommandParser
@@ -15,6 +17,8 @@ from plugbay.cli.printing.output import show, show_note
 from plugbay.errors import UsageError
 from plugbay.sdk.inspection.lint import lint
 
+_CONFIGS: Final = (".yaml", ".yml", ".json", ".toml")
+
 
 def declare(parser: CommandParser) -> None:
     parser.describe(
@@ -22,18 +26,44 @@ def declare(parser: CommandParser) -> None:
         "are not served (P103), health checks that cannot be called (P104), resources that are served twice (P105), "
         "devices that no kubelet would take (P201), device IDs that do not stay when the plugin starts again (P202), "
         "paths that devices need and that are missing on this machine (P203); and files that cannot be loaded (P101). "
-        "The files are loaded and their devices looked for, twice. The exit code is 1 if something was found.",
-        examples=("plugbay check gophers.py", "plugbay check gophers.py cards.py -o json"),
+        "The files are loaded and their devices looked for, twice. Or find all problems in configs of the generic "
+        "plugin, each with line and column, and show what a good one matches on this machine now. The exit code is 1 "
+        "if something is wrong.",
+        examples=(
+            "plugbay check gophers.py",
+            "plugbay check gophers.py cards.py -o json",
+            "plugbay check devices.yaml",
+        ),
         run=run,
     )
-    parser.add_argument("files", nargs="+", metavar="FILE", type=path_of, help="a Python file with plugins")
+    parser.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        type=path_of,
+        help="a Python file with plugins (.py), or a config of the generic plugin (.yaml, .json, .toml)",
+    )
     parser.add_argument("-o", "--output", choices=("json",), default="", help="a JSON array of objects")
+    parser.add_argument(
+        "--lenient", action="store_true", help="of a config: only warn of what squat's generic-device-plugin ignores"
+    )
+    parser.add_argument(
+        "--machine-root",
+        metavar="DIR",
+        type=path_of,
+        default=Path("/"),
+        help="of a config: where /dev and /sys of the machine are (default: %(default)s)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Show all findings; returns 1 if there are some."""
+    if configs := [each for each in args.files if each.suffix.lower() in _CONFIGS]:
+        return _check_configs(configs, args)
     if others := [each for each in args.files if each.suffix != ".py"]:
-        raise UsageError(f"{others[0]} is not a Python file (.py)")
+        raise UsageError(f"{others[0]} is neither a Python file (.py) nor a config ({', '.join(_CONFIGS)})")
+    if args.lenient:
+        raise UsageError("--lenient is for configs of the generic plugin, and these files are Python")
     files = dict.fromkeys(each.absolute() for each in args.files)
     configure_logs("critical", sys.stderr)  # faults are printed below
     found = [finding for file in files for finding in asyncio.run(lint(file))]
@@ -44,3 +74,15 @@ def run(args: argparse.Namespace) -> int:
     else:
         show_note("No faults found.")
     return 1 if found else 0
+
+
+def _check_configs(configs: list[Path], args: argparse.Namespace) -> int:
+    if len(configs) < len(args.files):
+        raise UsageError("configs and Python files are checked by a command each")
+    # Imported here: authors of plugins do without the megabytes of the generic one.
+    from plugbay.cli.plugins.check_config import check_configs
+
+    configure_logs("critical", sys.stderr)
+    files = list(dict.fromkeys(configs))
+    root = args.machine_root.absolute()
+    return check_configs(files, machine_root=root, is_lenient=args.lenient, is_json=bool(args.output))

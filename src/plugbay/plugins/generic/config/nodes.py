@@ -28,10 +28,18 @@ class ConfigFormat(Enum):
     TOML = "toml"
 
 
+FORMATS: Final = {
+    ".yaml": ConfigFormat.YAML,
+    ".yml": ConfigFormat.YAML,
+    ".json": ConfigFormat.JSON,
+    ".toml": ConfigFormat.TOML,
+}
+"""Languages of files, by the ends of their names in lower case."""
+
+
 def format_of(file_name: str) -> ConfigFormat:
     """The language of a file by the end of its name; YAML if that says nothing."""
-    ending = file_name.lower().rpartition(".")[2]
-    return ConfigFormat(ending) if ending in ("json", "toml") else ConfigFormat.YAML
+    return FORMATS.get(f".{file_name.lower().rpartition('.')[2]}", ConfigFormat.YAML)
 
 
 class ScalarKind(Enum):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,8 @@ PRESETS: Final = {
 }
 """The names, each with the devices that it is for, in the order in which they are shown."""
 
+_DOMAIN: Final = "domain: devices.example.com\n"
+_DEVICES: Final = "devices:\n"
 _TEXTS: Final = Path(__file__).parent
 
 
@@ -39,3 +42,20 @@ def preset_text(name: str) -> str:
         hint = f'did you mean "{close[0]}"?' if close else f"known are {', '.join(PRESETS)}"
         raise UsageError(f'there is no preset "{name}"; {hint}')
     return (_TEXTS / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def presets_text(names: Sequence[str]) -> str:
+    """Several presets as one config: their devices together under the example's domain.
+
+    Raises:
+        UsageError: there is no such preset.
+    """
+    texts = [preset_text(name) for name in dict.fromkeys(names)]
+    if len(texts) == 1:
+        return texts[0]
+    devices = []
+    for text in texts:
+        head, _, entries = text.partition(_DEVICES)
+        comments = [line for line in head.splitlines() if line.startswith("#")]
+        devices.append("".join(f"  {line}\n" for line in comments) + entries)
+    return f"{_DOMAIN}{_DEVICES}" + "".join(devices)

@@ -62,12 +62,7 @@ def test_all_languages_say_the_same() -> None:
 
 @pytest.mark.parametrize(
     ("name", "language"),
-    [
-        ("a.json", ConfigFormat.JSON),
-        ("A.TOML", ConfigFormat.TOML),
-        ("a.yml", ConfigFormat.YAML),
-        ("a", ConfigFormat.YAML),
-    ],
+    [("a.json", ConfigFormat.JSON), ("A.TOML", ConfigFormat.TOML), ("a.yml", ConfigFormat.YAML)],
 )
 def test_the_name_of_a_file_says_its_language(name: str, language: ConfigFormat) -> None:
     assert format_of(name) is language

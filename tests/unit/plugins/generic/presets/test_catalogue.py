@@ -9,7 +9,7 @@ import pytest
 from plugbay.errors import UsageError
 from plugbay.plugins.generic.config.reading import examine_config
 from plugbay.plugins.generic.presets import catalogue
-from plugbay.plugins.generic.presets.catalogue import PRESETS, preset_text
+from plugbay.plugins.generic.presets.catalogue import PRESETS, preset_text, presets_text
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -37,3 +37,13 @@ def test_an_unknown_name_is_told_with_what_was_meant(name: str, words: str) -> N
     with pytest.raises(UsageError, match="there is no preset") as caught:
         preset_text(name)
     assert words in str(caught.value)
+
+
+def test_several_presets_are_one_sound_config_with_all_their_comments() -> None:
+    text = presets_text([*PRESETS, "kvm"])
+    found = examine_config(text, source="all.yaml")
+    assert (found.errors, found.warnings) == ((), ())
+    alone = [examine_config(preset_text(name), source="").config for name in PRESETS]
+    assert found.config is not None
+    assert found.config.entries == tuple(each.entries[0] for each in alone if each is not None)
+    assert text.count("# ") == sum(preset_text(name).count("# ") for name in PRESETS)
