@@ -14,6 +14,16 @@ from tests.e2e.bench_cri import PLUGIN, PROC, Node, cgroups
 from tests.e2e.containerd import Containerd, containerd, why_not
 from tests.e2e.deployed import make_image
 
+_HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep modules that share a containerd or the image in one process of pytest-xdist; others may run beside it."""
+    here = [item for item in items if isinstance(item, pytest.Function) and item.path.parent == _HERE]
+    sharing = {item.path for item in here if not {"engine", "image"}.isdisjoint(item.fixturenames)}
+    for item in here:
+        item.add_marker(pytest.mark.xdist_group("engine" if item.path in sharing else item.path.stem))
+
 
 @pytest.fixture(scope="session")
 def engine() -> Iterator[Containerd]:
