@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
+from plugbay.node.config import NodeConfig
 from plugbay.testing.fakenvml import FakeDriver, FakeMachine, fake_driver, lay_out_machine
 from tests.contract.conftest import DEADLINE_S, Plugbay
 from tests.contract.rigs.gpu_node import OFTEN
+from tests.contract.rigs.node_run import PODS, Json, Node, name_of
 from tests.contract.rigs.nvidia import environ_of
 
-READY = "--for=condition=Ready"
 
-
-def pod(name: str, resource: str, count: int) -> str:
+def pod(name: str, resource: str, count: int) -> Json:
     limits = {resource: str(count)}
     container = {"name": "c", "image": "none", "command": ["sleep", "1000"], "resources": {"limits": limits}}
     spec = {"containers": [container], "terminationGracePeriodSeconds": 1}
-    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
 class GpuPods:
-    """Pods on a node of ours with the NVIDIA plugin, and the fake machine that both are on."""
+    """Pods on a node of ours with the NVIDIA plugin, and the fake machine that both are on.
+
+    The node and the plugin are processes. Questions to the node come from this one, as each command would take a tenth
+    of a second of processor time to start.
+    """
 
     def __init__(self, plugbay: Plugbay, driver: FakeDriver, root: Path) -> None:
         self.plugbay = plugbay
+        self.node = Node(NodeConfig(plugbay.root, name="n1"))
         self.driver = driver
         self.root = root
 
@@ -45,30 +48,30 @@ class GpuPods:
             yield plugin
 
     async def has(self, resource: str, count: int) -> None:
-        done = await self.plugbay("node", "wait", f"--for=resource={resource}={count}", "--timeout", f"{DEADLINE_S}s")
-        assert done.code == 0, done
+        """Wait until the node offers so many devices."""
+        await self.node.until(
+            "/api/v1/nodes", lambda _, node: node["status"]["allocatable"].get(resource) == str(count)
+        )
 
     async def apply(self, name: str, resource: str = "nvidia.com/gpu", count: int = 1) -> None:
         """Ask for a pod."""
-        done = await self.plugbay("pod", "run", "-f", "-", given=pod(name, resource, count))
-        assert done.code == 0, done
+        await self.node.create(pod(name, resource, count))
 
     async def run(self, name: str, resource: str = "nvidia.com/gpu", count: int = 1) -> list[str]:
         """Run a pod; returns the devices that its container sees."""
         await self.apply(name, resource, count)
-        done = await self.plugbay("pod", "wait", name, READY, "--timeout", f"{DEADLINE_S}s")
-        assert done.code == 0, done
+        await self.node.until(PODS, lambda _, pod: name_of(pod) == name and is_ready(pod))
         return await self.visible(name)
 
     async def visible(self, name: str) -> list[str]:
-        done = await self.plugbay("pod", "exec", name, "--", "env")
-        line = next(line for line in done.out.splitlines() if line.startswith("NVIDIA_VISIBLE_DEVICES="))
+        """The devices that the pod's container sees."""
+        out, _, _ = await self.node.exec(name, "env")
+        line = next(line for line in out.decode().splitlines() if line.startswith("NVIDIA_VISIBLE_DEVICES="))
         return line.partition("=")[2].split(",")
 
-    async def status(self, name: str) -> dict[str, Any]:
+    async def status(self, name: str) -> Json:
         """The pod's status."""
-        found: dict[str, Any] = json.loads((await self.plugbay("pod", "get", name, "-o", "json")).out)
-        status: dict[str, Any] = found["status"]
+        status: Json = (await self.node.get(f"{PODS}/{name}"))["status"]
         return status
 
     async def container(self, name: str) -> tuple[str, int]:
@@ -81,6 +84,10 @@ class GpuPods:
         [container] = (await self.status(name)).get("containerStatuses") or [{}]
         status = container.get("allocatedResourcesStatus", [])
         return {each["resourceID"]: each["health"] for of in status for each in of["resources"]}
+
+
+def is_ready(pod: Json) -> bool:
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in pod["status"].get("conditions", []))
 
 
 class Victim(Enum):

@@ -9,6 +9,8 @@ import pytest
 
 from plugbay.kubelet.checkpoint import encode
 from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry
+from plugbay.model.ids import DeviceId
+from plugbay.plugins.nvidia.serving import allocations
 from plugbay.testing.fakenvml import a100_nvswitch, fake_driver, h100_mig, in_mig_mode, lay_out_machine
 from tests.contract.conftest import Plugbay
 from tests.contract.rigs.gpu_node import gpu_node, unhealthy, until, watched
@@ -74,6 +76,25 @@ async def test_a_device_that_is_gone_leaves_the_list_with_its_pod(sockets: Path,
         assert unhealthy(plugin) == {seven.uuid: "DeviceGone"}, "it may be held"
         path.write_bytes(encode(CheckpointData()))
         await plugin.until_ended()
+
+
+async def test_a_device_that_was_just_given_out_stays_until_the_checkpoint_must_have_it(
+    sockets: Path, nvml_library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kubelet writes its checkpoint after the answer to Allocate, and a node of ours up to a second later."""
+    monkeypatch.setattr(allocations, "UNWRITTEN_S", 2.0)
+    machine = h100_mig()
+    gpu = machine.gpus[5]
+    assert gpu.mig is not None
+    [seven] = gpu.mig.devices
+    async with gpu_node(machine, sockets, nvml_library, MIXED) as node:
+        plugin = await node.resource("nvidia.com/mig-7g.80gb")
+        await until(lambda: set(plugin.devices) == {seven.uuid})
+        await plugin.client.allocate([DeviceId(seven.uuid)])
+        await node.driver.set_mig(gpu.uuid, in_mig_mode(gpu, "4g.40gb").mig)
+        node.lay_out()
+        await until(lambda: unhealthy(plugin) == {seven.uuid: "DeviceGone"})
+        await plugin.until_ended()  # no checkpoint ever came
 
 
 @pytest.mark.parametrize("recovery", ["never", "by-xid"])

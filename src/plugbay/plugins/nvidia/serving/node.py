@@ -19,6 +19,7 @@ from plugbay.plugins.nvidia.nvml.troubles import DriverTrouble
 from plugbay.plugins.nvidia.platform.imex import find_channels
 from plugbay.plugins.nvidia.platform.roots import ContainerRoots, present_control_nodes
 from plugbay.plugins.nvidia.platform.signs import find_signs
+from plugbay.plugins.nvidia.serving.allocations import RecentAllocations
 from plugbay.plugins.nvidia.serving.gone import Assigned, gone_devices, held_devices
 from plugbay.plugins.nvidia.serving.settings import NodeSettings, has_library, roots_of
 from plugbay.plugins.nvidia.serving.sight import Sight, seen
@@ -43,6 +44,7 @@ class NodeView:
         features: what the node has for every container.
         warnings: of the last look, beside those of devices.
         ask_assigned: gives what a kubelet has given to pods, and blocks; None without a kubelet.
+        allocations: what containers were given since, perhaps.
     """
 
     def __init__(self, settings: NodeSettings, nvml: Nvml) -> None:
@@ -53,6 +55,7 @@ class NodeView:
         self.warnings: tuple[str, ...] = ()
         self.links: LinkMatrix | None = None
         self.ask_assigned: Callable[[], Assigned] | None = None
+        self.allocations = RecentAllocations()
         self._settings = settings
         self._resting = RestingSubjects()
         self._links_problem = ""
@@ -136,16 +139,14 @@ class NodeView:
 
     async def _assigned(self) -> Assigned | None:
         """The devices that pods hold; None when that cannot be known."""
-        if self.ask_assigned is None:
-            return {}
         try:
-            assigned: Assigned = await in_thread(self.ask_assigned)
+            written: Assigned = await in_thread(self.ask_assigned) if self.ask_assigned is not None else {}
         except FileNotFoundError:
-            return {}  # a kubelet that has given anything away has a checkpoint
+            written = {}  # a kubelet that has given anything away has a checkpoint by and by
         except (OSError, CorruptCheckpoint) as error:
             logger.warning("devices that are gone stay in the list, as pods may hold them: %s", error)
             return None
-        return assigned
+        return self.allocations.beside(written, asyncio.get_running_loop().time())
 
     async def _ask(self, *, is_installed: bool) -> Survey | DriverUnusable:
         if self._library_missing is not None and not is_installed:

@@ -12,6 +12,7 @@ from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import DeviceId
 from plugbay.plugins.nvidia.answers.answering import answer
 from plugbay.plugins.nvidia.answers.requests import requested_devices
+from plugbay.plugins.nvidia.serving.allocations import RecentAllocations
 from plugbay.plugins.nvidia.serving.offers import ResourceOffer, covering
 from plugbay.sdk.author.by_ids import AnswersByIds
 from plugbay.sdk.hooks.calls import in_thread
@@ -22,11 +23,16 @@ _NO_PREFERENCE: Final = "error getting list of preferred allocation devices"
 
 
 class NvidiaPlugin(AnswersByIds):
-    """The devices of one resource; `offer` changes them while they are served."""
+    """The devices of one resource; `offer` changes them while they are served.
 
-    def __init__(self, offer: ResourceOffer) -> None:
+    Args:
+        allocations: takes note of what containers are given.
+    """
+
+    def __init__(self, offer: ResourceOffer, allocations: RecentAllocations) -> None:
         self.resource_name = offer.resource.name
         self._offer = offer
+        self._allocations = allocations
         self._news: set[asyncio.Event] = set()
 
     @property
@@ -55,6 +61,7 @@ class NvidiaPlugin(AnswersByIds):
     async def allocate_ids(self, ids: Sequence[DeviceId]) -> ContainerEdits:
         offer = self._offer
         devices = requested_devices(offer.resource, ids, offer.configuration.sharing)
+        self._allocations.note(offer.resource.name, ids, asyncio.get_running_loop().time())
         return answer(offer.resource.name, devices, offer.configuration, offer.features, unique=_random_name())
 
     async def preferred_ids(

@@ -323,7 +323,7 @@ class NvidiaSource:
             health = self._health_of(resource, sight)
             offer = ResourceOffer(resource, self.active.configuration, self._view.features, self._view.links, health)
             if (plugin := self._plugins.get(name)) is None:
-                plugin = NvidiaPlugin(offer)
+                plugin = NvidiaPlugin(offer, self._view.allocations)
             plugin.offer(offer)
             fresh[name] = plugin
         self._plugins = fresh
