@@ -84,12 +84,17 @@ class EntryBuilder:
             groups = [self._group(each, shared) for each in record.records("groups")]
         else:
             groups = [self._group(record, shared)]
+        sound = tuple(each for each in groups if each is not None)
+        for each in sound:
+            if each.gifts.cdi_kind != sound[0].gifts.cdi_kind:
+                problem = "has another cdi than the first group; the groups of a resource have one kind of CDI spec"
+                self._findings.error(each.spot, record.path, problem)
         if name is None:
             return None
         return Entry(
             name=name.name,
             domain=name.domain,
-            groups=tuple(each for each in groups if each is not None),
+            groups=sound,
             prefers=PreferenceRule(record.get("prefer", str, PreferenceRule.NUMA.value)),
             is_shared=record.get("shared", bool, Compat.SHARED_PATHS in self._compat),
             spot=record.spot_of("name"),
@@ -150,8 +155,6 @@ class EntryBuilder:
             return None
         selector = selector_of(chosen)
         if selector is None:
-            if not chosen.spots:
-                self._findings.error(record.spot_of(kind), chosen.path, "is empty, so that it would choose everything")
             return None
         if kind == "interfaces":
             return Interfaces(selector, record.get("interfaceName", str, ""))

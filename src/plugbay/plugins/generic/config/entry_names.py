@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from plugbay.model.ids import is_extended_resource
-from plugbay.plugins.generic.answers.templates import Template, TemplateProblem, parse_template
+from plugbay.plugins.generic.answers.templates import Template, parse_template
 from plugbay.plugins.generic.config.problems import short
+from plugbay.plugins.generic.config.text_checks import template_problem
 from plugbay.values import dataclass
 
 _SAMPLE: Final = "x"
@@ -29,9 +30,10 @@ def parse_entry_name(text: str, *, domain: str) -> EntryName | str:
     """
     own, slash, rest = text.partition("/")
     found = EntryName(own, rest) if slash and "{" not in own else EntryName(domain, text)
+    if problem := template_problem(found.name):
+        return problem
     template = parse_template(found.name)
-    if isinstance(template, TemplateProblem):
-        return template.text
+    assert isinstance(template, Template)
     if not found.name:
         return "is empty; write the name of the resource behind the domain, such as serial"
     if not is_extended_resource(f"{found.domain}/{_sample(template)}"):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from plugbay.model.dns import is_subdomain
 from plugbay.model.durations import parse_duration
-from plugbay.plugins.generic.answers.templates import TemplateProblem, parse_template
 from plugbay.plugins.generic.config.compat import Compat
 from plugbay.plugins.generic.config.host_paths import container_path_problem, host_path_problem
 from plugbay.plugins.generic.config.nodes import Node, Scalar, ScalarKind
@@ -27,6 +25,16 @@ from plugbay.plugins.generic.config.shapes import (
     ShapeContext,
     TextShape,
     refuse,
+)
+from plugbay.plugins.generic.config.text_checks import (
+    annotation_problem,
+    container_template_problem,
+    domain_problem,
+    host_template_problem,
+    interface_problem,
+    kind_problem,
+    template_problem,
+    variable_problem,
 )
 from plugbay.plugins.generic.config.usb_ids import parse_usb_id
 from plugbay.values import dataclass
@@ -100,45 +108,7 @@ class DurationShape:
         return {"type": "string", "pattern": r"^(0|([0-9]+(\.[0-9]+)?(ms|s|m|h))+)$"}
 
 
-def _template_problem(text: str) -> str:
-    found = parse_template(text)
-    return found.text if isinstance(found, TemplateProblem) else ""
-
-
-def _variable_problem(text: str) -> str:
-    found = parse_template(text, takes_index=True)
-    if isinstance(found, TemplateProblem):
-        return found.text
-    return "" if text and "=" not in text and text.isprintable() else "is not the name of a variable"
-
-
-def _host_template_problem(text: str) -> str:
-    if not text.startswith(("/", "{")):
-        return f"{short(text)} is not a path from the root; write it with a / in front"
-    return _template_problem(text)
-
-
-def _container_template_problem(text: str) -> str:
-    return _template_problem(text) or ("" if text.startswith("{") else container_path_problem(text))
-
-
-def _domain_problem(text: str) -> str:
-    if not text:
-        return "is empty; write the part in front of the / in the names of resources, such as example.com"
-    return "" if is_subdomain(text) else f"{short(text)} is not a domain: lower-case letters, digits, - and dots"
-
-
-def _kind_problem(text: str) -> str:
-    vendor, slash, name = text.partition("/")
-    is_sound = vendor and name and slash and "/" not in name and text.isprintable() and " " not in text
-    return "" if is_sound else f"{short(text)} is not the kind of a CDI spec; write one such as example.com/serial"
-
-
-def _command_word_problem(text: str) -> str:
-    return _template_problem(text)
-
-
-_TEMPLATE: Final = TextShape(_template_problem, takes_numbers=True)
+_TEMPLATE: Final = TextShape(template_problem, takes_numbers=True)
 
 PATH: Final = RecordShape(
     "path",
@@ -182,7 +152,7 @@ NODE: Final = RecordShape(
     "Device nodes of the physical device that a container gets. A text alone is the subsystem.",
     lambda: (
         *selector_fields(),
-        Field("mountPath", TextShape(_container_template_problem), "Path in the container, a template; by default "
+        Field("mountPath", TextShape(container_template_problem), "Path in the container, a template; by default "
               "that of the host, and with a / at its end a directory."),
         Field("permissions", PermissionsShape(), "r (read), w (write), m (mknod); rw by default."),
         Field("optional", FlagShape(), "Whether a device without such a node is offered nevertheless; false by "
@@ -195,8 +165,8 @@ MOUNT: Final = RecordShape(
     "mount",
     "A mount that a container gets with each unit; paths are templates.",
     lambda: (
-        Field("hostPath", TextShape(_host_template_problem), "Path on the host.", is_required=True),
-        Field("containerPath", TextShape(_container_template_problem), "Path in the container; that of the host by "
+        Field("hostPath", TextShape(host_template_problem), "Path on the host.", is_required=True),
+        Field("containerPath", TextShape(container_template_problem), "Path in the container; that of the host by "
               "default.", aliases=("mountPath",)),
         Field("readOnly", FlagShape(), "Whether it can only be read; false by default."),
     ),
@@ -204,7 +174,7 @@ MOUNT: Final = RecordShape(
 
 _EXEC: Final = Field(
     "exec",
-    ListShape(TextShape(_command_word_problem, takes_numbers=True), emptiness="names no program"),
+    ListShape(TextShape(template_problem, takes_numbers=True), emptiness="names no program"),
     "Program and its arguments, which are templates; no shell reads them.",
 )
 _TIMEOUT: Final = Field("timeout", DurationShape(0.1), "Time after which the program is killed; 10s by default.")
@@ -230,12 +200,12 @@ RELEASE: Final = RecordShape(
 )
 
 ADDITIONS: Final = (
-    Field("env", MappingShape(_TEMPLATE, _variable_problem), "Variables of the container. Values are templates, and "
+    Field("env", MappingShape(_TEMPLATE, variable_problem), "Variables of the container. Values are templates, and "
           "${index} in a name is the number of the device in its container."),
     Field("mounts", ListShape(MOUNT), "Mounts of the container."),
-    Field("annotations", MappingShape(_TEMPLATE), "Annotations that the container's runtime sees; values are "
-          "templates."),
-    Field("cdi", TextShape(_kind_problem), "Kind of a CDI spec (vendor/class) by which units are given, instead of "
+    Field("annotations", MappingShape(_TEMPLATE, annotation_problem), "Annotations that the container's runtime "
+          "sees; values are templates."),
+    Field("cdi", TextShape(kind_problem), "Kind of a CDI spec (vendor/class) by which units are given, instead of "
           "nodes in the answer."),
     Field("links", FlagShape(), "Whether links such as /dev/serial/by-id exist in the container, too; false by "
           "default."),
@@ -268,7 +238,7 @@ _OF_GROUP: Final = (
           "are nodes."),
     Field("each", FlagShape(), "With match: whether each device that matches is a unit by itself, instead of the "
           "physical device that it belongs to; false by default."),
-    Field("interfaceName", TextShape(_template_problem), "With interfaces: name in the pod; that of the host by "
+    Field("interfaceName", TextShape(interface_problem), "With interfaces: name in the pod; that of the host by "
           "default."),
 )  # fmt: skip
 
@@ -291,7 +261,7 @@ ENTRY: Final = RecordShape(
               "{vendor}-{model}, which makes several resources. With a / it brings its own domain.", is_required=True),
         Field("groups", ListShape(GROUP, emptiness="is empty, so that the resource would have no device",
                                   is_forgiven=True), "Groups of devices; all of them are one pool."),
-        Field("domain", TextShape(_domain_problem), "Domain of this resource, instead of that of the file."),
+        Field("domain", TextShape(domain_problem), "Domain of this resource, instead of that of the file."),
         Field("prefer", ChoiceShape({each.value: "" for each in PreferenceRule}), "What the devices of one container "
               "have in common, if possible: numa (default), pcieRoot, physical, or none."),
         Field("shared", FlagShape(), "Whether its devices may be those of other resources, too; false by default."),
@@ -303,7 +273,7 @@ ENTRY: Final = RecordShape(
     alternatives=("groups", *KINDS),
 )  # fmt: skip
 
-DOMAIN: Final = Field("domain", TextShape(_domain_problem), "The part in front of the / in the names of resources.")
+DOMAIN: Final = Field("domain", TextShape(domain_problem), "The part in front of the / in the names of resources.")
 _LEVELS: Final = ("all", "debug", "info", "warn", "error", "none")
 
 FILE: Final = RecordShape(

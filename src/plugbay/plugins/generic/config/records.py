@@ -92,6 +92,7 @@ class RecordShape:
         fields: a function, as records may hold records of their own kind.
         short: the field that a value stands for which is not a mapping; empty if there is none.
         elsewhere: what to do about keys that are fields of something else, or words for a field of this.
+        emptiness: says why there has to be a field; there need not be one if this is empty.
         alternatives: fields of which exactly one may be there, for the schema; a reader says so in words of its own.
     """
 
@@ -100,6 +101,7 @@ class RecordShape:
     fields: Callable[[], tuple[ConfigField, ...]]
     short: str = ""
     elsewhere: Mapping[str, str] = field(default_factory=dict)
+    emptiness: str = ""
     alternatives: tuple[str, ...] = ()
 
     def read(self, node: Node, path: FieldPath, context: ShapeContext) -> object:
@@ -128,6 +130,10 @@ class RecordShape:
             if each.is_required and each.name not in spots:
                 context.findings.error(node.spot, path, f"has no {each.name}, which it needs")
                 return WRONG
+        if self.emptiness and not spots:
+            if context.findings.is_lenient or all(is_null(each.node) for each in node.entries):  # else it is told
+                context.findings.error(node.spot, path, self.emptiness)
+            return WRONG
         return Record(values, spots, node.spot, path)
 
     def _refuse_unknown(self, entry: Keyed, path: FieldPath, context: ShapeContext) -> None:
@@ -149,6 +155,8 @@ class RecordShape:
             own["additionalProperties"] = False
             if required := [each.name for each in self.fields() if each.is_required]:
                 own["required"] = required
+            if self.emptiness:
+                own["minProperties"] = 1
             if self.alternatives:
                 own["oneOf"] = [{"required": [name]} for name in self._alternative_keys()]
         reference = {"$ref": f"{_REF}{self.name}"}

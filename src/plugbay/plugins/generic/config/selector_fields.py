@@ -106,6 +106,7 @@ SELECTOR: Final = RecordShape(
     "selector",
     "Properties of devices that all have to match.",
     selector_fields,
+    emptiness="is empty, so that it would choose everything; write a property such as subsystem: tty",
     elsewhere={
         "idvendor": "write vendor",
         "idproduct": "write product",

@@ -21,6 +21,7 @@ devices:
     domain: a.example.com
     prefer: pcieRoot
     shared: true
+    cdi: example.com/serial
     groups:
       - paths:
           - path: /dev/ttyUSB*
@@ -44,7 +45,6 @@ devices:
             readOnly: true
         annotations:
           example.com/port: '{port}'
-        cdi: example.com/serial
         links: true
         health:
           open: true
