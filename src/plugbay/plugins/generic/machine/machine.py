@@ -21,9 +21,9 @@ class SysMachine(DeviceTree):
     Looking is as lazy as `DeviceTree` says. Nothing here raises for what a device or its driver does.
     """
 
-    def __init__(self, sys_root: Path, dev_root: Path) -> None:
+    def __init__(self, sys_root: Path, dev_root: Path, udev_root: Path | None = None) -> None:
         self._links: Mapping[str, tuple[str, ...]] | None = None
-        super().__init__(sys_root, dev_root)
+        super().__init__(sys_root, dev_root, udev_root)
 
     def property_of(self, device: SysDevice, name: str) -> str | None:
         """A property such as ``vendor``, ``attr:speed`` or ``property:ID_BUS``; see `properties.property_of`."""
@@ -74,7 +74,7 @@ class SysMachine(DeviceTree):
         before = self._twins_of(path)
         changed = super().apply(event)
         self.forget_links()
-        return changed | self._with_parts(before ^ self._twins_of(path))
+        return changed | self._with_parts(before ^ self._twins_of(path)) | self._groups_with(path)
 
     def refresh(self) -> frozenset[SysPath]:
         """Compare everything that was read; see `DeviceTree.refresh`."""
@@ -85,6 +85,13 @@ class SysMachine(DeviceTree):
         differ = {path for mark in before.keys() | after for path in before.get(mark, _NONE) ^ after.get(mark, _NONE)}
         others = {path for members in (*before.values(), *after.values()) if members & differ for path in members}
         return changed | self._with_parts(others)
+
+    def _groups_with(self, path: SysPath) -> frozenset[SysPath]:
+        """The VFIO group that a function is in: what the group is and has comes from its functions."""
+        device = self.known(path)
+        if device is None or "vfio" not in self.loaded() or not (group := self.iommu_group(device)):
+            return _NONE
+        return frozenset(each.path for each in self.devices_of("vfio") if self.iommu_group(each) == group)
 
     def _marked(self) -> dict[object, frozenset[SysPath]]:
         """The devices that have a serial number or the like, by that."""

@@ -20,6 +20,7 @@ _SILENT: Final = frozenset(
     "drm hidraw i2c-dev mem misc nvme-generic scsi_generic serial-base spidev tty usb-serial vc vfio".split()
 )
 """Subsystems whose devices have no attributes that tell a vendor or the like: not to look for them saves the time."""
+_PAGE_HEAD: Final = 4
 _HEX: Final = re.compile(r"(?:0x)?([0-9a-fA-F]{4,8})")
 _HID_ID: Final = re.compile(r"[0-9A-F]+:0*([0-9A-F]{4}):0*([0-9A-F]{4})")
 
@@ -40,7 +41,7 @@ def property_of(tree: DeviceTree, device: SysDevice, name: str) -> str | None:
 
     ``vendor``, ``serial`` and the like are those of the device, or of one above it that is part of the same thing.
     ``attr:NAME`` is an attribute of the device or of any above it, nearest first, as udev's ``ATTRS{NAME}``;
-    ``property:KEY`` a line of their files ``uevent``. Texts are cleaned.
+    ``property:KEY`` is the kernel's or udev's, as ``udevadm info`` shows them. Texts are cleaned.
     """
     kind, colon, key = name.partition(":")
     if not colon:
@@ -48,7 +49,7 @@ def property_of(tree: DeviceTree, device: SysDevice, name: str) -> str | None:
     elif kind == "attr":
         found = next((text for each in tree.lineage(device) if (text := tree.attribute(each, key))), None)
     elif kind == "property":
-        found = next((text for each in tree.lineage(device) if (text := each.properties.get(key))), None)
+        found = next((text for each in tree.lineage(device) if (text := tree.told(each, key))), None)
     else:
         found = None
     return cleaned(found) or None if found else None
@@ -96,6 +97,16 @@ def _model(tree: DeviceTree, device: SysDevice) -> str | None:
     return _MODEL(tree, device) or _NAME(tree, device) or next(filter(None, hid), None)
 
 
+def _serial(tree: DeviceTree, device: SysDevice) -> str | None:
+    return _SERIAL(tree, device) or next(filter(None, (_scsi_serial(tree, each) for each in reach(tree, device))), None)
+
+
+def _scsi_serial(tree: DeviceTree, device: SysDevice) -> str:
+    """The text of the page of a disk's "vital product data" that is its serial number, after four bytes of a head."""
+    page = tree.attribute(device, "vpd_pg80") if device.devtype == "scsi_device" else None
+    return cleaned(page[_PAGE_HEAD:]) if page else ""
+
+
 def _driver(tree: DeviceTree, device: SysDevice) -> str | None:
     return next((each.driver for each in reach(tree, device) if each.driver), None)
 
@@ -128,6 +139,7 @@ def _numa_node(tree: DeviceTree, device: SysDevice) -> str | None:
 
 
 _MODEL: Final = _first({"usb": "product", "mmc": "name", "infiniband": "hca_type"}, "model")
+_SERIAL: Final = _first({"infiniband": "node_guid"}, "serial")
 _NAME: Final = _first({}, "name")
 _PROPERTIES: Final[Mapping[str, _Property]] = {
     "subsystem": lambda _, device: device.subsystem,
@@ -137,7 +149,7 @@ _PROPERTIES: Final[Mapping[str, _Property]] = {
     "driver": _driver,
     "vendor": _number({"usb": "idVendor", "input": "id/vendor", "": "vendor"}, 1),
     "product": _number({"usb": "idProduct", "input": "id/product", "pci": "device", "": "product"}, 2),
-    "serial": _first({"infiniband": "node_guid"}, "serial"),
+    "serial": _serial,
     "manufacturer": _first({}, "manufacturer"),
     "model": _model,
     "port": _port,

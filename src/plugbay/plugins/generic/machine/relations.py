@@ -81,8 +81,8 @@ def functions_of_group(tree: DeviceTree, group: str) -> tuple[SysDevice, ...]:
 
 def iommu_group(tree: DeviceTree, device: SysDevice) -> str:
     """The number of the IOMMU group that a device is in; empty without one."""
-    if device.subsystem == "vfio" and device.name.isdecimal():
-        return device.name
+    if device.subsystem == "vfio":
+        return device.name.removeprefix("noiommu-")
     return next((group for each in tree.lineage(device) if (group := tree.attribute(each, "iommu_group"))), "")
 
 

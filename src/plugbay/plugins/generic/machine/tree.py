@@ -6,15 +6,16 @@ Times on 10,000 devices are those of ``bench generic``.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from plugbay.kernel.uevent import Uevent
+from plugbay.plugins.generic.machine.nodes import DeviceNodes
 from plugbay.plugins.generic.machine.ordered import DeviceGroups, OrderedDevices
 from plugbay.plugins.generic.machine.reading import SysfsReader
+from plugbay.plugins.generic.machine.udev import UdevFiles, file_name
 from plugbay.plugins.generic.machine.values import SysDevice, SysPath
 
 _NOT_FOR_PODS: Final = frozenset(
@@ -32,19 +33,26 @@ class DeviceTree:
     Args:
         sys_root: where the host's ``/sys`` is.
         dev_root: where the host's ``/dev`` is. Nodes have their host's names all the same.
+        udev_root: where the host's ``/run/udev`` is; None for doing without udev's properties.
     """
 
-    def __init__(self, sys_root: Path, dev_root: Path) -> None:
+    def __init__(self, sys_root: Path, dev_root: Path, udev_root: Path | None = None) -> None:
+        self.udev: Final = None if udev_root is None else UdevFiles(os.fspath(udev_root / "data"))
         self.reader: Final = SysfsReader(sys_root)
         self.dev_root: Final = os.fspath(dev_root).rstrip("/")
-        self.forget()
+        self._nodes: Final = DeviceNodes(self.reader, self.dev_root, self.device)
+        self._begin()
 
     def forget(self) -> None:
-        """Begin anew, as after uevents that were lost."""
+        """Begin anew: what is asked for is read again."""
+        if self.udev is not None:
+            self.udev.forget()
+        self._begin()
+
+    def _begin(self) -> None:
         self._devices: dict[SysPath, SysDevice] = {}
         self._loaded: dict[str, OrderedDevices] = {}
-        self._by_node: dict[str, SysPath] = {}
-        self._has_nodes = False
+        self._nodes.forget()
         self._all: OrderedDevices | None = None
         self._plain: set[str] = set()
         self._kinds: dict[str, frozenset[str]] = {}
@@ -87,20 +95,7 @@ class DeviceTree:
 
     def by_node(self, node: str) -> SysDevice | None:
         """The device whose node is at ``node``, a path of the host such as ``/dev/ttyUSB0``, or a link to one."""
-        path = self._by_node.get(node)
-        if path is not None or not node.startswith("/dev/"):
-            return None if path is None else self._devices[path]
-        place = self.dev_root + node.removeprefix("/dev")
-        try:
-            found = os.stat(place)
-        except (OSError, ValueError):
-            return None
-        for is_kind, kind in ((stat.S_ISCHR, "char"), (stat.S_ISBLK, "block")):
-            if is_kind(found.st_mode):
-                number = f"{os.major(found.st_rdev)}:{os.minor(found.st_rdev)}"
-                target = self.reader.target(f"/dev/{kind}", number)
-                return None if target is None else self.device(target)
-        return self._by_name(place)
+        return self._nodes.find(node)
 
     def ancestors(self, device: SysDevice) -> Iterator[SysDevice]:
         """The devices above, nearest first."""
@@ -152,6 +147,12 @@ class DeviceTree:
         file_name = device.path.rpartition("/")[2]
         return self.reader.target(f"/bus/{device.subsystem}/devices", file_name) == device.path
 
+    def told(self, device: SysDevice, key: str) -> str | None:
+        """A property of a device: the kernel's, or udev's; None if neither tells it."""
+        if key in device.properties or self.udev is None:
+            return device.properties.get(key)
+        return self.udev.properties(device).get(key)
+
     # --- following --------------------------------------------------------------------------------------------------
 
     def apply(self, event: Uevent) -> frozenset[SysPath]:
@@ -171,22 +172,29 @@ class DeviceTree:
                     self._load_anew(subsystem, changed)
         return frozenset(changed)
 
+    def refresh_udev(self) -> frozenset[SysPath]:
+        """Read again what udev says of devices, of which no uevent of the kernel's tells; returns those that differ."""
+        differing = frozenset() if self.udev is None else self.udev.differing()
+        if not differing:
+            return frozenset()
+        return frozenset(path for path, device in self._devices.items() if file_name(device) in differing)
+
     def refresh(self) -> frozenset[SysPath]:
         """Compare everything that has been read with what is there now, for kernels and sandboxes without uevents.
 
         Returns:
             The paths whose devices came, went or are different, and those with an attribute that is.
         """
-        changed: set[SysPath] = set()
+        changed = set(self.refresh_udev())
         before, attributes = self._devices, self._attributes
-        loaded, has_all, has_nodes = [*self._loaded], self._all is not None, self._has_nodes
-        self.forget()
+        loaded, has_all, has_nodes = [*self._loaded], self._all is not None, self._nodes.has_all
+        self._begin()
         if has_all:
             self._everything()
         for subsystem in loaded:
             self.devices_of(subsystem)
         if has_nodes:
-            self._read_nodes()
+            self._nodes.read_all()
         for path, device in before.items():
             if self.device(path) != device:
                 changed.add(path)
@@ -216,8 +224,7 @@ class DeviceTree:
             parent=self._parent_of(path),
         )
         self._devices[path] = device
-        if node:
-            self._by_node[node] = path
+        self._nodes.put(device)
         self._put(subsystem, path, device)
         return device
 
@@ -247,8 +254,9 @@ class DeviceTree:
         self._attributes.pop(path, None)
         device = self._devices.pop(path, None)
         if device is not None:
-            if self._by_node.get(device.node) == path:
-                del self._by_node[device.node]
+            if self.udev is not None:
+                self.udev.drop(device)
+            self._nodes.drop(device)
             self._put(device.subsystem, path, None)
         return device
 
@@ -278,19 +286,6 @@ class DeviceTree:
                 if self._devices[path].subsystem not in _NOT_FOR_PODS:
                     self._all.put(self._devices[path])
         return self._all
-
-    def _by_name(self, place: str) -> SysDevice | None:
-        """The device by its node's name, where nodes are other files, as in trees of tests."""
-        self._read_nodes()
-        real, root = os.path.realpath(place), os.path.realpath(self.dev_root)
-        path = self._by_node.get(f"/dev{real.removeprefix(root)}") if real.startswith(f"{root}/") else None
-        return None if path is None else self._devices[path]
-
-    def _read_nodes(self) -> None:
-        if not self._has_nodes:
-            for path in self.reader.numbered_paths():
-                self.device(path)
-            self._has_nodes = True
 
 
 def _node_of(properties: Mapping[str, str]) -> str:
