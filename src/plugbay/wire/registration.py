@@ -52,6 +52,12 @@ async def register(socket: Path, registration: Registration, *, options: PluginO
         await channel.close()
 
 
+def encode_registration(registration: Registration) -> bytes:
+    """The Register request of a plugin, without options."""
+    version, endpoint, name = registration.version, registration.endpoint, registration.resource_name
+    return pb.RegisterRequest(version=version, endpoint=endpoint, resource_name=name).SerializeToString()
+
+
 def moved_registration(encoded: bytes, place: Callable[[str], str]) -> tuple[Registration, bytes] | None:
     """An encoded Register request, and the same with the endpoint that ``place`` makes of its own.
 

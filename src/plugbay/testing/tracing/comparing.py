@@ -25,15 +25,29 @@ def compare_registration(before: bytes, now: bytes) -> list[str]:
 
 
 def compare_call(call: ReplayedCall, answer: bytes | None, failure: RpcFailed | None) -> list[str]:
-    """The differences of an answer, or a failure, from those in the trace.
+    """The differences of an answer, or a failure, from those in the recording.
 
     Of ListAndWatch the first lists are compared, in which the order of devices is free.
     """
     if call.failure is not None or failure is not None:
         before, now = _status(call.failure), _status(failure)
-        return [] if before == now else [f"{before} in the trace, {now} now"]
+        return [] if before == now else [f"{before} in the recording, {now} now"]
     before_value, now_value = _value(call, call.answers[0] if call.answers else None), _value(call, answer)
     return _told(before_value, now_value)
+
+
+def compare_request(method: str, before: bytes, now: bytes) -> list[str]:
+    """The differences of what a manager asked a plugin; the order of device IDs, and IDs of operations, are free."""
+    values = [message_value(method, each, is_answer=False) for each in (before, now)]
+    return _told(*(_free(value) for value in values))
+
+
+def _free(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _free(each) for name, each in value.items() if name != "operation_id"}
+    if isinstance(value, list):
+        return sorted(value) if all(isinstance(each, str) for each in value) else [_free(each) for each in value]
+    return value
 
 
 def _status(failure: RpcFailed | None) -> str:
@@ -67,7 +81,7 @@ def _differences(path: str, before: Any, now: Any) -> Iterator[str]:
             pair = (each[number] if number < len(each) else None for each in (before, now))
             yield from _differences(f"{path}[{number}]", *pair)
     elif before != now:
-        yield f"{path or 'the message'}: {_shown(before)} in the trace, {_shown(now)} now"
+        yield f"{path or 'the message'}: {_shown(before)} in the recording, {_shown(now)} now"
 
 
 def _below(path: str, name: str) -> str:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from plugbay.errors import RpcFailed
@@ -77,9 +78,18 @@ class PlayedKubelet:
         Raises:
             TimeoutError: it does not serve.
         """
-        channel = Channel(self._paths.device_plugins / registration.endpoint)
-        before = self._channels.get(registration.resource_name)
-        self._channels[registration.resource_name] = channel
+        await self.dial_socket(registration.resource_name, self._paths.device_plugins / registration.endpoint)
+
+    async def dial_socket(self, resource: str, socket: Path) -> None:
+        """Connect to a plugin that serves ``resource`` at a socket.
+
+        Raises:
+            TimeoutError: it does not serve.
+            PathTooLong: the kernel cannot connect to the path.
+        """
+        channel = Channel(socket)
+        before = self._channels.get(resource)
+        self._channels[resource] = channel
         if before is not None:
             await before.close()
         await channel.connect(DIAL_S)

@@ -1,18 +1,17 @@
 """Play the kubelet's side of a trace to a plugin again, and compare what it answers with the trace.
 
-A replay is this: the plugin is started, and for each life of the kubelet in the trace it has to register the same
+A replay is this: the plugin is started, and for each life of the kubelet in the recording it has to register the same
 resources with the same version and options. Registrations that were refused are refused again. The kubelet's calls are
 made with the same bytes, one after another in the order in which they began; each gets 30 s. An answer is the same when
-all its fields are, and a failure when its code and text are. Calls that the plugin did not end in the trace are made,
-and not compared. The first list of each ListAndWatch is compared, without regard to the order of its devices; later
+all its fields are, and a failure when its code and text are. Calls that the plugin did not end are made, and not
+compared. The first list of each ListAndWatch is compared, without regard to the order of its devices; later
 lists are not, as they tell of changes of the hardware. Between two lives the kubelet is restarted, with all sockets
 removed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from plugbay.errors import PluginProgramFailed, RpcFailed
@@ -25,50 +24,12 @@ from plugbay.testing.tracing.comparing import compare_call, compare_registration
 from plugbay.testing.tracing.played_kubelet import CALL_S, PlayedKubelet, PlayedRegistration, played_kubelet
 from plugbay.testing.tracing.program import failure_of, how_ended, running
 from plugbay.testing.tracing.replay_plan import ReplayedCall, ReplayedLife, ReplayedRegistration, plan_of
+from plugbay.testing.tracing.report import ReplayedStep, ReplayReport
 from plugbay.testing.tracing.selection import Selection
 from plugbay.traffic.records import TrafficRecord
-from plugbay.values import dataclass
 
 REGISTERS_S: Final = 30.0
 """The time that the plugin has to register, after its start and after each restart of the kubelet."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayedStep:
-    """One comparison.
-
-    Attributes:
-        differences: empty if it is the same; None if it cannot be compared.
-    """
-
-    title: str
-    differences: tuple[str, ...] | None
-
-
-@dataclass
-class ReplayReport:
-    """All comparisons, in order."""
-
-    steps: list[ReplayedStep] = field(default_factory=list)
-
-    @property
-    def has_differences(self) -> bool:
-        return any(step.differences for step in self.steps)
-
-    def lines(self) -> Iterator[str]:
-        """A line for each step, one for each difference, and a summary."""
-        for step in self.steps:
-            if step.differences is None:
-                yield f"not compared  {step.title}: the plugin did not end this call in the trace"
-            elif not step.differences:
-                yield f"same          {step.title}"
-            for difference in step.differences or ():
-                yield f"differs       {step.title}: {difference}"
-        compared = [step for step in self.steps if step.differences is not None]
-        differing = sum(bool(step.differences) for step in compared)
-        yield (
-            f"{len(compared)} compared, {differing} differ" if differing else f"{len(compared)} compared, all the same"
-        )
 
 
 async def replay_trace(
@@ -113,7 +74,7 @@ class _Replay:
             resource = played.registration.resource_name
             recorded = next((each for each in awaited if each.resource == resource), None)
             if recorded is None:
-                self._tell("Register", resource, [f"{resource} registers once more than in the trace"])
+                self._tell("Register", resource, [f"{resource} registers once more than in the recording"])
                 played.answer(None)
                 continue
             awaited.remove(recorded)

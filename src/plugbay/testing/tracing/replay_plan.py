@@ -15,7 +15,7 @@ class ReplayedCall:
     """A call of the trace.
 
     Attributes:
-        number: its number in the trace.
+        number: its number in the recording.
         answers: the messages that the plugin answered.
         failure: the status that the plugin answered; None for messages, or nothing.
         is_answered: whether the plugin answered at all, rather than that the kubelet gave up or a fault came between.

@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from plugbay.traffic.file_format import RecordedLine, read_recording
+from plugbay import Device, plugin
+from plugbay.errors import PathUnusable
+from plugbay.testing.local.opening import local_kubelet
+from plugbay.testing.tracing import played_kubelet
+from plugbay.testing.tracing.selection import Selection
+from plugbay.testing.tracing.socket_replay import replay_to_socket
+from plugbay.traffic.file_format import RecordedLine, read_recording, read_trace
 from plugbay.traffic.records import TrafficRecord
 from tests.contract.conftest import DEADLINE_S, Plugbay
 from tests.contract.testing.tracing.test_trace_command import (
@@ -98,9 +104,9 @@ async def test_replay_says_what_differs(recorded: Path, gophers: Path) -> None:
     assert (done.code, done.err) == (1, "")
     differing = [line.removeprefix("differs       example.com/gopher  ") for line in done.out.splitlines()[2:]]
     assert differing == [
-        'ListAndWatch #3: devices.g2: {"health": "Healthy"} in the trace, nothing now',
-        'ListAndWatch #3: devices.g3: nothing in the trace, {"health": "Healthy"} now',
-        'Allocate #4: container_responses[0].envs.COLOUR: "red" in the trace, "blue" now',
+        'ListAndWatch #3: devices.g2: {"health": "Healthy"} in the recording, nothing now',
+        'ListAndWatch #3: devices.g3: nothing in the recording, {"health": "Healthy"} now',
+        'Allocate #4: container_responses[0].envs.COLOUR: "red" in the recording, "blue" now',
         "4 compared, 2 differ",
     ]
 
@@ -113,6 +119,56 @@ async def test_plugin_that_dies_in_a_replay(recorded: Path) -> None:
         "plugbay: error: sh ended with exit code 3 before it registered example.com/gopher; the last that it printed:\n"
         "plugbay: error:     no driver\n",
     )
+
+
+async def test_replay_to_our_manager(recorded: Path, tmp_path: Path) -> None:
+    done = await command("replay", str(recorded))
+    assert done == (
+        0,
+        "same          line 4  example.com/gopher  GetDevicePluginOptions\n"
+        "same          line 2  example.com/gopher  Register\n"
+        "same          line 11  example.com/gopher  Allocate\n"
+        "same          line 11  admit of pod default/pod-of-line-11\n"
+        "4 compared, all the same\n",
+        "",
+    )
+    more = recorded.read_text().splitlines(keepends=True)
+    more.append(more[10].replace('"call": 4', '"call": 9').replace("example.com/gopher", "example.com/mole\\u001b[31m"))
+    altered = tmp_path / "altered.jsonl"
+    altered.write_text("".join(more))
+    code, out, err = await command("replay", str(altered))
+    assert (code, err) == (1, "")
+    assert "\x1b" not in out
+    assert out.splitlines()[-1].endswith(" differ")
+
+
+async def test_replay_to_a_plugin_that_runs(recorded: Path, tmp_path: Path) -> None:
+    async with local_kubelet() as kubelet:
+
+        @plugin("example.com/gopher")
+        def others() -> list[Device]:
+            return [Device("g1", env={"COLOUR": "blue", "API_TOKEN": "other"}), Device("g2")]
+
+        await kubelet.plugin(others)
+        [socket] = [path for path in kubelet.paths.device_plugins.glob("*.sock") if path.name != "kubelet.sock"]
+        code, out, err = await command("replay", str(recorded), "--plugin", str(socket))
+    assert (code, err) == (1, "")
+    assert out.splitlines() == [
+        "same          example.com/gopher  GetDevicePluginOptions #2",
+        "same          example.com/gopher  ListAndWatch #3",
+        'differs       example.com/gopher  Allocate #4: container_responses[0].envs.COLOUR: "red" in the recording, '
+        '"blue" now',
+        "3 compared, 1 differ",
+    ]
+
+
+async def test_replay_to_a_socket_at_which_nothing_listens(
+    recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(played_kubelet, "DIAL_S", 0.2)
+    lines = recorded.read_text().splitlines(keepends=True)
+    with pytest.raises(PathUnusable, match="no plugin serves here"):
+        await replay_to_socket(read_trace(lines, "r"), tmp_path / "no.sock", Selection(), source="r")
 
 
 @pytest.mark.parametrize(
@@ -147,6 +203,8 @@ async def test_bad_files_are_told_in_a_sentence(
         (["record", "-o", "x", "--max-size", "1", "--", "true"], "wants a size such as 10Mi, 4Ki or more, found '1'"),
         (["replay", "x", "--only", "Alocate", "--", "true"], 'there is no method "Alocate"'),
         (["replay"], "FILE is missing"),
+        (["replay", "x", "--plugin", "s", "--", "true"], "--plugin and a program after -- are two plugins"),
+        (["replay", "x", "--env", "A=b"], "--env and --private-root are for a program, which comes after --"),
     ],
 )
 async def test_misuse_is_told(plugbay: Plugbay, words: list[str], problem: str) -> None:

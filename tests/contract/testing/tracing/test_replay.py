@@ -15,7 +15,8 @@ from plugbay.errors import PluginProgramFailed
 from plugbay.testing.conformance.subject.command import PluginCommand
 from plugbay.testing.local.opening import local_kubelet
 from plugbay.testing.tracing import replay
-from plugbay.testing.tracing.replay import ReplayReport, replay_trace
+from plugbay.testing.tracing.replay import replay_trace
+from plugbay.testing.tracing.report import ReplayReport
 from plugbay.testing.tracing.selection import Selection
 from plugbay.traffic.records import TrafficRecord
 
@@ -101,7 +102,7 @@ async def test_failure_in_place_of_an_answer_is_told(records: Sequence[TrafficRe
     report = await replayed(records, program, Selection(frozenset({"Allocate"})))
     [differing] = [step for step in report.steps if step.differences]
     assert differing.title.startswith("example.com/mole  Allocate")
-    assert str(differing.differences).startswith("('an answer in the trace, a failure (rpc error: code = ")
+    assert str(differing.differences).startswith("('an answer in the recording, a failure (rpc error: code = ")
 
 
 async def test_resource_that_is_missing_now_is_an_error(

@@ -125,8 +125,8 @@ def test_name_of_the_socket_is_free() -> None:
     now = pb.RegisterRequest(version="v1beta2", endpoint="b.sock", resource_name=GOPHER)
     now.options.pre_start_required = True
     assert compare_registration(before.SerializeToString(), now.SerializeToString()) == [
-        'version: "v1beta1" in the trace, "v1beta2" now',
-        'options: nothing in the trace, {"pre_start_required": true} now',
+        'version: "v1beta1" in the recording, "v1beta2" now',
+        'options: nothing in the recording, {"pre_start_required": true} now',
     ]
 
 
@@ -150,9 +150,9 @@ def test_masked_values_are_the_same_as_any() -> None:
 def test_failures_differ_by_code_and_text() -> None:
     assert compare_call(recorded(None, NO_POWER), None, RpcFailed(RpcCode.INTERNAL, "no power")) == []
     [difference] = compare_call(recorded(None, NO_POWER), None, RpcFailed(RpcCode.UNKNOWN, "no power"))
-    assert difference.startswith("a failure (rpc error: code = Internal desc = no power) in the trace, a failure (")
+    assert difference.startswith("a failure (rpc error: code = Internal desc = no power) in the recording, a failure (")
     [difference] = compare_call(recorded(allocated(A="1")), None, NO_POWER)
-    assert difference.startswith("an answer in the trace, a failure (rpc error: code = Internal")
+    assert difference.startswith("an answer in the recording, a failure (rpc error: code = Internal")
 
 
 def test_order_of_listed_devices_is_free() -> None:
@@ -171,4 +171,6 @@ def test_many_differences_are_counted() -> None:
 
 def test_bytes_that_cannot_be_read_are_compared_as_bytes() -> None:
     assert compare_call(recorded(b"\xff"), b"\xff", None) == []
-    assert compare_call(recorded(b"\xff"), b"\xfe", None) == ['the message: "bytes ff" in the trace, "bytes fe" now']
+    assert compare_call(recorded(b"\xff"), b"\xfe", None) == [
+        'the message: "bytes ff" in the recording, "bytes fe" now'
+    ]
