@@ -28,6 +28,7 @@ class PropertyIndex:
         self._all: set[SysPath] | None = None
         self._values: dict[str, dict[SysPath, str | None]] = {}
         self._having: dict[str, dict[str, set[SysPath]]] = {}
+        self._known: dict[str, set[SysPath]] = {}
 
     def matching(self, selector: Selector, among: Set[SysPath] | None = None) -> set[SysPath]:
         """The devices that a selector chooses, of the whole machine or ``among`` some."""
@@ -52,6 +53,7 @@ class PropertyIndex:
         changed.update(path for path in known if path.startswith(above))
         for path in changed:
             for name, values in self._values.items():
+                self._known[name].discard(path)
                 value = values.pop(path, None)
                 if value is not None:
                     self._having[name][value].discard(path)
@@ -81,10 +83,9 @@ class PropertyIndex:
             case Where():
                 return self._having_one(selector, among)
             case AllOf(parts=parts):
-                left = set(among)
                 for part in sorted(parts, key=_cost):
-                    left = self._chosen(part, left)
-                return left
+                    among = self._chosen(part, among)
+                return set(among)
             case AnyOf(parts=parts):
                 return set().union(*(self._chosen(part, among) for part in parts))
             case Not(part=part):
@@ -95,7 +96,10 @@ class PropertyIndex:
     def _having_one(self, where: Where, among: Set[SysPath]) -> set[SysPath]:
         values = self._values.setdefault(where.name, {})
         having = self._having.setdefault(where.name, {})
-        for path in [path for path in among if path not in values]:
+        known = self._known.setdefault(where.name, set())
+        unknown = among - known
+        known |= unknown
+        for path in unknown:
             device = self._hardware.device(path)
             value = None if device is None else self._hardware.property_of(device, where.name)
             values[path] = value

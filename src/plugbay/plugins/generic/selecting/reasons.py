@@ -86,7 +86,7 @@ def why_not_usb(what: Usb, asked: Asked, hardware: Hardware) -> str:
         if asked.target != owner.node:
             return f"The rule takes {identity}, but its nodes do not choose {asked.target or asked.path}."
         return f"The rule takes {identity}, but a set is not complete, or a node that it needs is missing."
-    return " ".join(f"{_usb_reason(rule, owner, hardware)}" for rule in what.rules)
+    return " ".join(_usb_reason(rule, owner, hardware) for rule in what.rules) or "The group names no USB device."
 
 
 def why_not_matched(selector: Selector, asked: Asked, index: PropertyIndex, hardware: Hardware) -> str:

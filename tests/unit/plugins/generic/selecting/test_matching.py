@@ -136,6 +136,14 @@ def test_a_device_without_a_node_is_a_unit_only_if_its_group_gives_something_els
     assert (unit.nodes, unit.facts) == ((), {"name": "0000:3b:00.0", "address": "0000:3b:00.0"})
 
 
+def test_troubles_are_told_in_the_order_of_devices(bench: Bench) -> None:
+    addresses = [f"0000:{bus:02x}:00.0" for bus in range(0x20, 0x40)]
+    for address in reversed(addresses):
+        bench.pci(address, pci_class=0x120000)
+    found = bench.look(entry("accelerator", match(where(subsystem="pci", **{"class": "120000"}))))
+    assert [trouble.text.split()[0] for trouble in found.troubles] == [f"pci:{address}" for address in addresses]
+
+
 def test_capability_devices_are_units_by_name(bench: Bench) -> None:
     bench.sysfs.virtual("misc", "kvm", number=(10, 232))
     [unit] = units_of(bench.look(entry("kvm", match(where(name="kvm")))))

@@ -121,6 +121,14 @@ def test_the_nodes_of_a_stick_come_with_it_or_instead_of_its_raw_node(bench: Ben
     assert nodes_of((bare,)) == [["/dev/ttyUSB7"]]
 
 
+def test_several_nodes_of_one_rule_are_in_the_order_of_their_numbers(bench: Bench) -> None:
+    interface = bench.stick(1, "ttyUSB0").interface(1, driver="usbhid")
+    for number in (10, 9):
+        interface.class_device("hidraw", f"hidraw{number}", number=(240, number))
+    [unit] = units_of(bench.look(entry("stick", sticks(STICK, nodes=(node(where(subsystem="hidraw")),)))))
+    assert nodes_of((unit,)) == [["/dev/hidraw9", "/dev/hidraw10", "/dev/bus/usb/001/002"]]
+
+
 def test_a_stick_without_a_node_of_a_rule_is_no_unit_and_that_is_told(bench: Bench) -> None:
     bench.hub.plug(1, vendor=0x10C4, product=0xEA60, serial="0001")
     tty = node(where(subsystem="tty"))
