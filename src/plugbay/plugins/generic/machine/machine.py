@@ -68,6 +68,10 @@ class SysMachine(DeviceTree):
         """Read the links anew when they are next asked for: udev makes them some time after a uevent."""
         self._links = None
 
+    def asks_udev(self) -> bool:
+        """Whether a property that only udev may tell was asked for, so that `refresh_udev` matters."""
+        return self.udev is not None and self.udev.is_asked
+
     def apply(self, event: Uevent) -> frozenset[SysPath]:
         """Follow a uevent; see `DeviceTree.apply`. Devices whose identity depends on one that changed count too."""
         path = SysPath(event.path)

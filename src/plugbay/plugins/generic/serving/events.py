@@ -90,13 +90,14 @@ class MachineEvents:
         wanted = frozenset(directories)
         if wanted == self._watched:
             return False
-        is_more = not wanted <= self._watched
+        more = wanted - self._watched
+        self._directories |= more  # a name may have come before they were watched
         before, self._watching = self._watching, contextlib.ExitStack()
         self._changes = self._watching.enter_context(self._watches.watch(wanted))
         before.close()
         self._watched = wanted
         self._anew.set()
-        return is_more
+        return bool(more)
 
     async def _follow_directories(self) -> None:
         try:

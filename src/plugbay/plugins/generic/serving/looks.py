@@ -55,7 +55,8 @@ class RuleLooks:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._machine = SysMachine(root / "sys", root / "dev")
+        self._machine = SysMachine(root / "sys", root / "dev", root / "run/udev")
+        self._udev = root / "run/udev/data"
         self._config: GenericConfig | None = None
         self._selection: RuleSelection | None = None
         self._silent: dict[Path, bool] = {}
@@ -68,6 +69,8 @@ class RuleLooks:
         """
         selected = self._select(config, news)
         directories = frozenset(self._root / each.lstrip("/") for each in self._selection_of(config).directories)
+        if self._machine.asks_udev():
+            directories |= {self._udev}
         return RuleSight(
             selected,
             dict(self._without_driver(selected)),
@@ -81,8 +84,10 @@ class RuleLooks:
             self._machine.refresh()
             return self._selection_of(config).look()
         devices = frozenset(path for event in news.uevents for path in self._machine.apply(event))
+        if self._udev in news.directories:
+            devices |= self._machine.refresh_udev()
         at = len(str(self._root).rstrip("/"))
-        directories = frozenset(str(each)[at:] or "/" for each in news.directories)
+        directories = frozenset(str(each)[at:] or "/" for each in news.directories - {self._udev})
         return self._selection_of(config).after(HostChanges(directories=directories, devices=devices))
 
     def _selection_of(self, config: GenericConfig) -> RuleSelection:
