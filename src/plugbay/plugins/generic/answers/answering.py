@@ -1,0 +1,73 @@
+"""The answer to Allocate: what the devices of one container give it together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from plugbay.errors import AllocationError, ConflictingEdits, InvalidDevice
+from plugbay.model.devices import Device
+from plugbay.model.edits import ContainerEdits, DeviceNode, Mount, merge_devices
+from plugbay.plugins.generic.answers.devices import annotations_of, env_of
+from plugbay.plugins.generic.answers.host_paths import problems_of_paths
+from plugbay.plugins.generic.answers.shares import problem_of_shares
+from plugbay.plugins.generic.selecting.units import Unit
+
+Granted = Sequence[tuple[Unit, Device]]
+"""The units of a request with their devices, in the order of their IDs."""
+
+
+def answer(granted: Granted, *, has_cdi: bool = False, root: Path = Path("/")) -> ContainerEdits:
+    """The edits of a container with all of ``granted``. Blocks: it looks at their paths on the host.
+
+    Args:
+        has_cdi: whether the devices are given by their names in CDI; then these are only the things beside them, which
+            depend on the container's other devices or for which CDI has no place.
+        root: of the machine's files.
+
+    Raises:
+        AllocationError: they cannot be given, or not together.
+    """
+    _check(granted, root)
+    try:
+        merged = merge_devices(device.edits for _, device in granted)
+        beside = merge_devices(ContainerEdits(annotations=annotations_of(unit)) for unit, _ in granted)
+        numbered = _numbered(granted)
+    except (ConflictingEdits, InvalidDevice) as error:
+        raise AllocationError(str(error)) from error
+    if both := merged.env.keys() & numbered.keys():
+        raise AllocationError(f"the variable {min(both)} comes from a device, and from the number of another one too")
+    if has_cdi:
+        return replace(beside, env=numbered)
+    return replace(merged, env={**merged.env, **numbered})
+
+
+def _numbered(granted: Granted) -> dict[str, str]:
+    """The variables with the number of their device in their names."""
+    return {name: value for index, (unit, _) in enumerate(granted) for name, value in env_of(unit, index=index).items()}
+
+
+def _check(granted: Granted, root: Path) -> None:
+    units = [unit for unit, _ in granted]
+    if problem := problem_of_shares(units) or _collision(granted):
+        raise AllocationError(problem)
+    problems = dict.fromkeys(problem for unit in units for problem in problems_of_paths(unit, root=root))
+    if problems:
+        raise AllocationError("; ".join(problems))
+
+
+def _collision(granted: Granted) -> str:
+    """The sentence about two devices that want different things at one path of the container; empty if none do."""
+    placed: dict[str, tuple[Device, Mount | DeviceNode]] = {}
+    for _, device in granted:
+        things: tuple[Mount | DeviceNode, ...] = (*device.edits.device_nodes, *device.edits.mounts)
+        for thing in things:
+            other, before = placed.setdefault(thing.container_path, (device, thing))
+            if before != thing:
+                return (
+                    f"{other.id} and {device.id} want {before.host_path} and {thing.host_path} at the same path of the "
+                    f"container, {thing.container_path}: in the plugin's config, end mountPath with a / or name the "
+                    "device in it, as in /dev/{name}"
+                )
+    return ""

@@ -1,0 +1,113 @@
+"""Devices for units: variables, mounts, annotations, links, and what a device's own words may not do."""
+
+import pytest
+
+from plugbay.errors import InvalidDevice
+from plugbay.model.edits import DeviceNode, Mount
+from plugbay.plugins.generic.answers.devices import cdi_kind_of, device_of
+from plugbay.plugins.generic.answers.places import container_path, filled_path
+from plugbay.plugins.generic.answers.templates import TemplateProblem
+from plugbay.plugins.generic.config.rules import Gifts, MountRule
+from tests.unit.plugins.generic.answers.units import group, tty, unit
+
+BY_ID = "/dev/serial/by-id/usb-Acme_Stick_0000-if00-port0"
+
+
+def test_a_device_is_what_its_unit_and_its_templates_say() -> None:
+    gifts = Gifts(
+        env={"SERIAL": "{path}", "SERIAL_${index}": "{path}", "MODEL_OF_{serial}": "{model}"},
+        mounts=(MountRule("/etc/cal/{serial}", "/cal/", is_read_only=True),),
+        annotations={"example.com/{name}": "{serial}"},
+    )
+    device = device_of(tty(0, gifts, numa_nodes=frozenset({1})))
+    assert device.edits.env == {"SERIAL": "/dev/ttyUSB0", "MODEL_OF_0000": ""}
+    assert device.edits.mounts == (Mount("/etc/cal/0000", container_path="/cal/0000", read_only=True),)
+    assert device.edits.device_nodes == (DeviceNode("/dev/ttyUSB0"),)
+    assert device.edits.annotations == {"example.com/ttyUSB0": "0000"}
+    assert device.numa_nodes == {1}
+    assert device.health.is_healthy
+
+
+def test_kept_links_are_the_node_at_further_paths() -> None:
+    links = {"/dev/ttyUSB0": [BY_ID]}
+    kept = device_of(tty(0, Gifts(keeps_links=True)), links_of=lambda node: links[node])
+    assert kept.edits.device_nodes == (
+        DeviceNode("/dev/ttyUSB0"),
+        DeviceNode("/dev/ttyUSB0", container_path=BY_ID),
+    )
+    assert device_of(tty(0), links_of=lambda node: links[node]).edits.device_nodes == (DeviceNode("/dev/ttyUSB0"),)
+
+
+def test_a_link_that_the_rules_give_already_is_given_once() -> None:
+    both = [DeviceNode("/dev/ttyUSB0"), DeviceNode("/dev/ttyUSB0", container_path=BY_ID)]
+    kept = unit("tty0", group(Gifts(keeps_links=True)), nodes=both)
+    assert device_of(kept, links_of=lambda node: [BY_ID]).edits.device_nodes == tuple(both)
+
+
+def test_annotations_stay_beside_cdi_which_has_no_place_for_them() -> None:
+    gifts = Gifts(cdi_kind="example.com/serial", annotations={"example.com/a": "b"})
+    assert cdi_kind_of(tty(0, gifts).entry) == "example.com/serial"
+    assert device_of(tty(0, gifts)).edits.annotations == {}
+
+
+@pytest.mark.parametrize(
+    ("gifts", "problem"),
+    [
+        (Gifts(env={"OF_{model}": "x"}), "its variable cannot be made: OF_{model}: the device has no model"),
+        (Gifts(env={"{name}": "x", "{path}": "y"}), "'/dev/ttyUSB0' is not usable as an environment variable"),
+        (Gifts(env={"{name}": "x", "ttyUSB0": "y"}), "two templates of its variables come to the same name ttyUSB0"),
+        (Gifts(annotations={"a{": "x"}), "its annotation cannot be made: this { has no }"),
+        (
+            Gifts(mounts=(MountRule("/cal/{model}", "/cal"),)),
+            "its mount cannot be made: /cal/{model}: the device has no",
+        ),
+        (
+            Gifts(mounts=(MountRule("/a", "/cal"), MountRule("/b", "/cal"))),
+            "/cal is wanted twice in one container, for /a and /b: give them other mountPaths",
+        ),
+    ],
+)
+def test_templates_that_come_to_nothing_usable_are_told(gifts: Gifts, problem: str) -> None:
+    with pytest.raises(InvalidDevice) as caught:
+        device_of(tty(0, gifts))
+    assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("template", "facts", "path"),
+    [
+        ("", {}, "/dev/ttyUSB0"),
+        ("/dev/zigbee", {}, "/dev/zigbee"),
+        ("/dev/serial/", {}, "/dev/serial/ttyUSB0"),
+        ("/dev/serial/{serial}", {"serial": "A/B"}, "/dev/serial/A-B"),
+        ("/dev/serial/{serial}/", {"serial": "../../etc"}, "/dev/serial/..-..-etc/ttyUSB0"),
+        ("/host{path}", {"path": "/dev/snd/controlC0"}, "/host/dev/snd/controlC0"),
+    ],
+)
+def test_a_path_in_the_container_is_where_its_template_says(template: str, facts: dict[str, str], path: str) -> None:
+    assert container_path(template, "/dev/ttyUSB0", facts) == path
+
+
+@pytest.mark.parametrize(
+    ("template", "facts", "problem"),
+    [
+        (
+            "/dev/{serial}/x",
+            {"serial": ".."},
+            "/dev/{serial}/x is '/dev/../x' for this device, which is not a plain path",
+        ),
+        (
+            "/dev/{serial}",
+            {"serial": "a\nb"},
+            "/dev/{serial} is '/dev/a\\nb' for this device, which is not a plain path",
+        ),
+        (
+            "{serial}",
+            {"serial": "/etc/passwd"},
+            "{serial} is '-etc-passwd' for this device, which is not a path from the root",
+        ),
+        ("/dev/{serial}", {}, "/dev/{serial}: the device has no serial"),
+    ],
+)
+def test_a_serial_number_cannot_lead_elsewhere(template: str, facts: dict[str, str], problem: str) -> None:
+    assert filled_path(template, facts) == TemplateProblem(problem, 0)
