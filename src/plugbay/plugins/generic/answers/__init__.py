@@ -1,4 +1,4 @@
 """The answers for units: what a container gets, which devices go well together, and what the plugin needs for it.
 
-May live here: templates, edits, preferences, checks before an answer. May not: the search for devices, serving.
+May live here: edits, preferences, checks before an answer. May not: the search for devices, serving.
 """

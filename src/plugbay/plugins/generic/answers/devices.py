@@ -8,10 +8,10 @@ from typing import TypeVar
 from plugbay.errors import InvalidDevice
 from plugbay.model.devices import MAX_NUMA_NODE, Device
 from plugbay.model.edits import DeviceNode, Mount
-from plugbay.plugins.generic.answers import places
-from plugbay.plugins.generic.answers.templates import TemplateProblem
 from plugbay.plugins.generic.config.rules import Entry, Gifts
 from plugbay.plugins.generic.selecting.units import Unit
+from plugbay.plugins.generic.templates import places
+from plugbay.plugins.generic.templates.template import TemplateProblem
 
 LinksOf = Callable[[str], Sequence[str]]
 """The links below ``/dev`` that lead to a node of the host, such as those in ``/dev/serial/by-id``."""

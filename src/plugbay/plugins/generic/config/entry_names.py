@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from plugbay.model.ids import is_extended_resource
-from plugbay.plugins.generic.answers.templates import Template, parse_template
 from plugbay.plugins.generic.config.problems import short
 from plugbay.plugins.generic.config.text_checks import template_problem
+from plugbay.plugins.generic.templates.template import Template, parse_template
 from plugbay.values import dataclass
 
 _SAMPLE: Final = "x"

@@ -7,10 +7,10 @@ from typing import Final
 from plugbay.cdi.names import parse_kind
 from plugbay.errors import InvalidCdiName
 from plugbay.model.dns import is_subdomain
-from plugbay.plugins.generic.answers.templates import Template, TemplateProblem, parse_template
 from plugbay.plugins.generic.config.host_paths import container_path_problem
 from plugbay.plugins.generic.config.problems import short, suggestion
 from plugbay.plugins.generic.config.selector_fields import PROPERTIES
+from plugbay.plugins.generic.templates.template import Template, TemplateProblem, parse_template
 
 FACTS: Final = (*PROPERTIES, "path", "hostPath", "identity")
 """Properties that templates may name, beside ``attr:NAME`` and ``property:KEY``."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from plugbay.plugins.generic.answers.templates import Template, parse_template
 from plugbay.plugins.generic.config.rules import Entry, Interfaces, Match, RuleGroup, Usb
 from plugbay.plugins.generic.machine.values import SysDevice
 from plugbay.plugins.generic.selecting.ports import Hardware
+from plugbay.plugins.generic.templates.template import Template, parse_template
 
 IDENTITY = "identity"
 

@@ -9,8 +9,8 @@ from typing import Final
 from plugbay.errors import InvalidResourceName
 from plugbay.model.dns import MAX_LABEL
 from plugbay.model.ids import ResourceName, parse_resource_name
-from plugbay.plugins.generic.answers.templates import Template, TemplateProblem, parse_template
 from plugbay.plugins.generic.config.rules import Entry
+from plugbay.plugins.generic.templates.template import Template, TemplateProblem, parse_template
 from plugbay.values import dataclass
 
 _REFUSED: Final = re.compile(r"[^a-z0-9]+")

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from plugbay.model.edits import DeviceNode
-from plugbay.plugins.generic.answers.places import container_path
-from plugbay.plugins.generic.answers.templates import TemplateProblem
 from plugbay.plugins.generic.config.rules import NodeRule
 from plugbay.plugins.generic.machine.values import SysDevice
 from plugbay.plugins.generic.selecting.facts import facts_of
 from plugbay.plugins.generic.selecting.index import PropertyIndex
 from plugbay.plugins.generic.selecting.ports import Hardware
+from plugbay.plugins.generic.templates.places import container_path
+from plugbay.plugins.generic.templates.template import TemplateProblem
 from plugbay.values import dataclass
 
 PERMISSIONS: Final = "rw"

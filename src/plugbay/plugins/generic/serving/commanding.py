@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from plugbay.plugins.generic.answers.templates import Template, parse_template
 from plugbay.plugins.generic.config.rules import CommandRule
 from plugbay.plugins.generic.selecting.units import Unit
+from plugbay.plugins.generic.templates.template import Template, parse_template
 from plugbay.values import dataclass
 
 _NO_NAME: Final = re.compile(r"[^A-Z0-9]+")

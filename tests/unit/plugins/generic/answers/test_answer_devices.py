@@ -5,9 +5,9 @@ import pytest
 from plugbay.errors import InvalidDevice
 from plugbay.model.edits import DeviceNode, Mount
 from plugbay.plugins.generic.answers.devices import cdi_kind_of, device_of
-from plugbay.plugins.generic.answers.places import container_path, filled_path
-from plugbay.plugins.generic.answers.templates import TemplateProblem
 from plugbay.plugins.generic.config.rules import Gifts, MountRule
+from plugbay.plugins.generic.templates.places import container_path, filled_path
+from plugbay.plugins.generic.templates.template import TemplateProblem
 from tests.unit.plugins.generic.answers.units import group, tty, unit
 
 BY_ID = "/dev/serial/by-id/usb-Acme_Stick_0000-if00-port0"

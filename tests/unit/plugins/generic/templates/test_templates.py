@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugbay.plugins.generic.answers.templates import Template, TemplateProblem, parse_template
+from plugbay.plugins.generic.templates.template import Template, TemplateProblem, parse_template
 
 FACTS = {"serial": "0001", "path": "/dev/ttyUSB0", "attr:queue/rotational": "0", "property:ID_MODEL": "Stick"}
 

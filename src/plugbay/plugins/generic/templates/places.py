@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from plugbay.plugins.generic.answers.templates import Template, TemplateProblem, parse_template
+from plugbay.plugins.generic.templates.template import Template, TemplateProblem, parse_template
 
 _PATHS: Final = frozenset({"path", "node"})
 """The facts that are paths of the kernel; a slash in others does not divide a path."""
