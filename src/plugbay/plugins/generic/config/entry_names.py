@@ -11,7 +11,7 @@ from plugbay.plugins.generic.templates.template import Template, parse_template
 from plugbay.values import dataclass
 
 _SAMPLE: Final = "x"
-_LETTERS: Final = "letters, digits, and -, _ or . between them, 63 characters at most"
+_LETTERS: Final = "lower-case letters, digits, and -, _ or . between them, 63 characters at most"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,9 @@ def parse_entry_name(text: str, *, domain: str) -> EntryName | str:
     assert isinstance(template, Template)
     if not found.name:
         return "is empty; write the name of the resource behind the domain, such as serial"
+    if found.name != found.name.lower() and not template.names:
+        hint = f'; did you mean "{found.name.lower()}"?' if is_extended_resource(f"a/{found.name.lower()}") else ""
+        return f"{short(found.name)} is not the name of a resource: {_LETTERS}{hint}"
     if not is_extended_resource(f"{found.domain}/{_sample(template)}"):
         if is_extended_resource(f"example.com/{_sample(template)}"):
             return f"{short(found.domain)} is not a domain of resources: the kubelet would refuse it"

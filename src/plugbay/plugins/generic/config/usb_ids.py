@@ -31,13 +31,22 @@ def parse_usb_id(scalar: Scalar, *, language: ConfigFormat, is_decimal: bool = F
             return 'is empty; write an ID such as "10c4", or leave the field out'
         return f'{short(text)} is not a USB ID: an ID has up to four hexadecimal digits, such as "10c4"'
     is_number = not scalar.is_quoted and scalar.kind in (ScalarKind.INTEGER, ScalarKind.FLOAT)
-    quoted = f'write "{found[1].lower():0>4}" in quotes'
     if is_number and not text.lower().startswith("0x"):
+        quoted = f'write "{found[1].lower():0>4}" in quotes'
         if language is not ConfigFormat.YAML:
             return f"{text} is ambiguous: a number in {language.name} is decimal, and IDs are hexadecimal; {quoted}"
-        if len(text) < _DIGITS or (_FLOAT.fullmatch(text) and len(text) > _DIGITS):
-            return f"{text} is ambiguous: without quotes it is a number that may have lost its zeros; {quoted}"
+        if problem := _rewritten(text):
+            return f"{text} is ambiguous: {problem}, and IDs are hexadecimal; {quoted}"
     return int(found[1], 16)
+
+
+def _rewritten(text: str) -> str:
+    """Another number that YAML takes the digits for, so that programs that write the file anew change them."""
+    if _FLOAT.fullmatch(text):
+        return "to YAML it is a number with an exponent"
+    if len(text) < _DIGITS:
+        return "a number in YAML may have lost its zeros"
+    return "to YAML it is an octal number" if text.startswith("0") else ""
 
 
 def _as_a_number(text: str) -> int | str:

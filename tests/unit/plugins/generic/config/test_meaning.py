@@ -62,7 +62,7 @@ SELECTORS = {
     "{name: [a*, b]}": Where("name", ("a*", "b")),
     "{vendor: 10C4}": Where("vendor", ("10c4",)),
     "{vendor: 0x8086}": Where("vendor", ("8086",)),
-    "{vendor: 0407}": Where("vendor", ("0407",)),
+    "{vendor: 8086}": Where("vendor", ("8086",)),
     "{vendor: '10c*'}": Where("vendor", ("10c*",)),
     "{vendor: ATA}": Where("vendor", ("ATA",)),
     "{serial: 0001}": Where("serial", ("0001",)),
@@ -155,7 +155,7 @@ def test_preference_and_sharing() -> None:
         ("'{vendor}-{model}'", ("a.b", "{vendor}-{model}")),
         ("'c.d/{vendor}'", ("c.d", "{vendor}")),
         ("'{attr:id/vendor}'", ("a.b", "{attr:id/vendor}")),
-        ("Big_1.x", ("a.b", "Big_1.x")),
+        ("big_1.x", ("a.b", "big_1.x")),
     ],
 )
 def test_names(name: str, wanted: tuple[str, str]) -> None:
@@ -188,6 +188,9 @@ WRONG = {
     "{name: x, interfaces: {}}": "f:3:25: devices[0].interfaces: is empty, so that it would choose everything",
     "{name: x, interfaces: {bus: usb}, interfaceName: lo}": "f:3:52: devices[0].interfaceName: lo is the name",
     "{name: x, match: {vendor: []}}": "f:3:29: devices[0].match.vendor: is empty, so that nothing could match",
+    "{name: Fuse, tokens: 1}": "f:3:4: devices[0].name: 'Fuse' is not the name of a resource: lower-case letters, digits, "
+    'and -, _ or . between them, 63 characters at most; did you mean "fuse"?',
+    "{name: x, match: {vendor: 0407}}": "f:3:29: devices[0].match.vendor: 0407 is ambiguous",
     "{name: x, match: {vendor: 407}}": "f:3:29: devices[0].match.vendor: 407 is ambiguous",
     "{name: x, match: {attrs: {a: b}}}": "f:3:21: devices[0].match.attrs: is not a known field; write attr",
     "{name: x, match: {not: {}}}": "f:3:26: devices[0].match.not: is empty",

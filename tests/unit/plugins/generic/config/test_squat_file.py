@@ -142,7 +142,7 @@ def test_old_behaviour_is_a_switch_away() -> None:
 
 
 def test_switches_are_off_by_default() -> None:
-    config = read(entry("{usb: [{vendor: 1209, product: 0407}]}, {paths: [/dev/x]}"))
+    config = read(entry("{usb: [{vendor: 1209, product: '0407'}]}, {paths: [/dev/x]}"))
     (only,) = config.entries
     assert not config.has_compat_ids
     assert only == Entry("gopher", "example.com", only.groups)
