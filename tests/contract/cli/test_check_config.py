@@ -102,12 +102,29 @@ async def test_programs_get_units_by_resource(tmp_path: Path, machine: Path) -> 
     assert "244c4eb967dd5fcfdc3d774106a9b1a20992aa12" in ids  # 0/dev/ttyUSB0
 
 
+async def test_rules_are_explained_for_a_device(tmp_path: Path, machine: Path) -> None:
+    (tmp_path / "c.yaml").write_text(f"compat: [anyFile]\n{GOOD}")
+    options = ("--explain", "/dev/one", "--machine-root", str(machine))
+    done = await plugbay(tmp_path, "check", "c.yaml", *options)
+    what, tty, shared = done.out.splitlines()
+    assert (done.code, what) == (0, "/dev/one is not a device node.")
+    assert tty == "c.yaml:6: tty: Its path is none of '/dev/ttyUSB*', '/dev/control'."
+    assert shared.startswith("c.yaml:7: shared: It is given by example.com/shared as ")
+    done = await plugbay(tmp_path, "check", "c.yaml", "-o", "json", *options)
+    (document,) = json.loads(done.out)
+    assert [(each["name"], len(each["ids"])) for each in document["explanation"]["rules"]] == [
+        ("tty", 0),
+        ("shared", 3),
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
         (("c.yaml", "p.py"), "configs and Python files are checked by a command each"),
         (("p.txt",), "p.txt is neither a Python file (.py) nor a config (.yaml, .yml, .json, .toml)"),
         (("p.py", "--lenient"), "--lenient is for configs of the generic plugin"),
+        (("p.py", "--explain", "/dev/x"), "--explain is for configs of the generic plugin"),
     ],
 )
 async def test_misuse_is_told(tmp_path: Path, words: tuple[str, ...], problem: str) -> None:

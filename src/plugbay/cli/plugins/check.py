@@ -48,6 +48,12 @@ def declare(parser: CommandParser) -> None:
         "--lenient", action="store_true", help="of a config: only warn of what squat's generic-device-plugin ignores"
     )
     parser.add_argument(
+        "--explain",
+        default="",
+        metavar="PATH",
+        help="of a config: say which rule takes this device (or network interface), and of each other rule why not",
+    )
+    parser.add_argument(
         "--machine-root",
         metavar="DIR",
         type=path_of,
@@ -62,8 +68,9 @@ def run(args: argparse.Namespace) -> int:
         return _check_configs(configs, args)
     if others := [each for each in args.files if each.suffix != ".py"]:
         raise UsageError(f"{others[0]} is neither a Python file (.py) nor a config ({', '.join(_CONFIGS)})")
-    if args.lenient:
-        raise UsageError("--lenient is for configs of the generic plugin, and these files are Python")
+    if args.lenient or args.explain:
+        given = "--lenient" if args.lenient else "--explain"
+        raise UsageError(f"{given} is for configs of the generic plugin, and these files are Python")
     files = dict.fromkeys(each.absolute() for each in args.files)
     configure_logs("critical", sys.stderr)  # faults are printed below
     found = [finding for file in files for finding in asyncio.run(lint(file))]
@@ -85,4 +92,6 @@ def _check_configs(configs: list[Path], args: argparse.Namespace) -> int:
     configure_logs("critical", sys.stderr)
     files = list(dict.fromkeys(configs))
     root = args.machine_root.absolute()
-    return check_configs(files, machine_root=root, is_lenient=args.lenient, is_json=bool(args.output))
+    return check_configs(
+        files, explained=args.explain, machine_root=root, is_lenient=args.lenient, is_json=bool(args.output)
+    )

@@ -13,6 +13,7 @@ from plugbay.plugins.generic.config.nodes import format_of
 from plugbay.plugins.generic.config.problems import ConfigProblem
 from plugbay.plugins.generic.config.reading import ReadOptions, ReadOutcome, examine_config
 from plugbay.plugins.generic.machine.machine import SysMachine
+from plugbay.plugins.generic.selecting.explaining import Explanation, explain
 from plugbay.plugins.generic.selecting.selection import select
 from plugbay.plugins.generic.selecting.tree import HostTree
 from plugbay.plugins.generic.selecting.units import SelectedUnits, Unit
@@ -22,20 +23,25 @@ from plugbay.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CheckedConfig:
-    """A config that was read, and what it selects; None if something is wrong with it."""
+    """A config that was read, and what it selects or says of a device; None for both if something is wrong with it."""
 
     file: Path
     read: ReadOutcome
-    selected: SelectedUnits | None
+    selected: SelectedUnits | None = None
+    explanation: Explanation | None = None
 
 
-def check_configs(files: Sequence[Path], *, machine_root: Path, is_lenient: bool, is_json: bool) -> int:
-    """Show all problems and matches; returns 1 if something is wrong.
+def check_configs(files: Sequence[Path], *, explained: str, machine_root: Path, is_lenient: bool, is_json: bool) -> int:
+    """Show all problems, and matches or what rules say of a device; returns 1 if something is wrong.
 
     Args:
+        explained: the path of the device, or the name of an interface; empty to show matches.
         machine_root: where ``/dev`` and ``/sys`` of the machine are.
+
+    Raises:
+        PathUnusable: a file cannot be read.
     """
-    checked = [_check(file, machine_root, ReadOptions(is_lenient=is_lenient)) for file in files]
+    checked = [_check(file, explained, machine_root, ReadOptions(is_lenient=is_lenient)) for file in files]
     if is_json:
         show(json.dumps([_document(each) for each in checked], indent=4) + "\n")
     else:
@@ -44,12 +50,15 @@ def check_configs(files: Sequence[Path], *, machine_root: Path, is_lenient: bool
     return 1 if any(each.read.errors for each in checked) else 0
 
 
-def _check(file: Path, root: Path, options: ReadOptions) -> CheckedConfig:
-    """Raises PathUnusable if the file cannot be read."""
-    read = examine_config(read_text(file), source=str(file), language=format_of(file.name), options=options)
+def _check(file: Path, explained: str, root: Path, options: ReadOptions) -> CheckedConfig:
+    text = read_text(file)
+    read = examine_config(text, source=str(file), language=format_of(file.name), options=options)
     if read.config is None:
-        return CheckedConfig(file, read, None)
-    return CheckedConfig(file, read, select(read.config, SysMachine(root / "sys", root / "dev"), HostTree(root)))
+        return CheckedConfig(file, read)
+    machine, files = SysMachine(root / "sys", root / "dev"), HostTree(root)
+    if explained:
+        return CheckedConfig(file, read, explanation=explain(read.config, machine, files, explained))
+    return CheckedConfig(file, read, select(read.config, machine, files))
 
 
 # --- for readers ------------------------------------------------------------------------------------------------------
@@ -59,6 +68,10 @@ def _show(checked: CheckedConfig) -> None:
     show("".join(f"{printable(each.sentence)}\n" for each in checked.read.errors))
     for warning in checked.read.warnings:
         show_note(f"warning: {printable(warning.sentence)}")
+    if checked.explanation is not None:
+        show(printable(f"{checked.explanation.what}\n"))
+        for verdict in checked.explanation.verdicts:
+            show(printable(f"{verdict.place}: {verdict.entry}: {verdict.text}\n"))
     if checked.selected is None:
         return
     units = checked.selected.units
@@ -95,7 +108,8 @@ def _given(unit: Unit) -> str:
 
 def _document(checked: CheckedConfig) -> dict[str, Any]:
     resources = {} if checked.selected is None else checked.selected.units
-    return {
+    explanation = {} if checked.explanation is None else {"explanation": _explained(checked.explanation)}
+    return explanation | {
         "file": str(checked.file),
         "errors": [_problem(each) for each in checked.read.errors],
         "warnings": [_problem(each) for each in checked.read.warnings],
@@ -105,6 +119,14 @@ def _document(checked: CheckedConfig) -> dict[str, Any]:
             for each in (() if checked.selected is None else checked.selected.troubles)
         ],
     }
+
+
+def _explained(explanation: Explanation) -> dict[str, Any]:
+    rules = [
+        {"place": each.place, "name": each.entry, "text": each.text, "ids": [unit.id for unit in each.units]}
+        for each in explanation.verdicts
+    ]
+    return {"path": explanation.path, "what": explanation.what, "rules": rules}
 
 
 def _problem(problem: ConfigProblem) -> dict[str, Any]:

@@ -188,8 +188,8 @@ WRONG = {
     "{name: x, interfaces: {}}": "f:3:25: devices[0].interfaces: is empty, so that it would choose everything",
     "{name: x, interfaces: {bus: usb}, interfaceName: lo}": "f:3:52: devices[0].interfaceName: lo is the name",
     "{name: x, match: {vendor: []}}": "f:3:29: devices[0].match.vendor: is empty, so that nothing could match",
-    "{name: Fuse, tokens: 1}": "f:3:4: devices[0].name: 'Fuse' is not the name of a resource: lower-case letters, digits, "
-    'and -, _ or . between them, 63 characters at most; did you mean "fuse"?',
+    "{name: Fuse, tokens: 1}": "f:3:4: devices[0].name: 'Fuse' is not the name of a resource: lower-case letters, "
+    'digits, and -, _ or . between them, 63 characters at most; did you mean "fuse"?',
     "{name: x, match: {vendor: 0407}}": "f:3:29: devices[0].match.vendor: 0407 is ambiguous",
     "{name: x, match: {vendor: 407}}": "f:3:29: devices[0].match.vendor: 407 is ambiguous",
     "{name: x, match: {attrs: {a: b}}}": "f:3:21: devices[0].match.attrs: is not a known field; write attr",
