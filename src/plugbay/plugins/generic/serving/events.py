@@ -67,6 +67,7 @@ class MachineEvents:
         """Follow the events until the block ends; ``happened`` is set when there are some."""
         events = cls(watches, happened)
         async with contextlib.AsyncExitStack() as up:
+            up.callback(lambda: events._watching.close())  # each `watch` has its own
             try:
                 uevents = await up.enter_async_context(open_uevents())
             except OSError as error:
@@ -100,15 +101,12 @@ class MachineEvents:
         return bool(more)
 
     async def _follow_directories(self) -> None:
-        try:
-            while True:
-                self._anew.clear()
-                if self._changes is None:
-                    await self._anew.wait()
-                else:
-                    await first(self._take_paths(self._changes), self._anew.wait())
-        finally:
-            self._watching.close()
+        while True:
+            self._anew.clear()
+            if self._changes is None:
+                await self._anew.wait()
+            else:
+                await first(self._take_paths(self._changes), self._anew.wait())
 
     async def _take_paths(self, changes: PathChanges) -> None:
         changed = await anext(changes)
