@@ -8,6 +8,7 @@ from pathlib import Path
 
 from plugbay.model.edits import DeviceNode
 from plugbay.model.ids import DeviceId, PodUid, ResourceName
+from plugbay.plugins.generic.answers.devices import device_of
 from plugbay.plugins.generic.config.rules import CommandRule, Entry, HealthRule, PathRule, Paths, RuleGroup
 from plugbay.plugins.generic.selecting.units import Unit
 from plugbay.plugins.generic.serving.health import CheckSurroundings
@@ -36,7 +37,8 @@ def plugin_of(
         for name in names
     }
     around = CheckSurroundings(Path("/"), {"PATH": os.environ["PATH"]})
-    return GenericPlugin(GenericOffer(ResourceName(GOPHER), entry, units, found=len(units)), around)
+    devices = {name: device_of(unit) for name, unit in units.items()}
+    return GenericPlugin(GenericOffer(ResourceName(GOPHER), entry, devices, units, found=len(units)), around)
 
 
 def shell(script: str, *arguments: str, timeout_s: float = 10.0, every_s: float = 0.02) -> CommandRule:

@@ -17,6 +17,8 @@ from plugbay.plugins.generic.selecting.tree import HostTree
 from plugbay.plugins.generic.selecting.units import SelectedUnits, Unit
 from plugbay.plugins.generic.serving.drivers import has_driver
 from plugbay.plugins.generic.serving.events import MachineNews
+from plugbay.plugins.generic.serving.making import DeviceMaker, link_directories
+from plugbay.plugins.generic.serving.offers import MadeDevices
 from plugbay.values import dataclass
 
 
@@ -25,6 +27,7 @@ class RuleSight:
     """The outcome of a look.
 
     Attributes:
+        made: the devices of what is selected.
         ailing: why units are not healthy, by resource and ID.
         directories: those in which names matter.
         has_silent_directories: whether the kernel does not tell of changes in some of these.
@@ -32,6 +35,7 @@ class RuleSight:
     """
 
     selected: SelectedUnits
+    made: MadeDevices = MadeDevices({})
     ailing: Mapping[tuple[ResourceName, DeviceId], Health] = field(default_factory=dict)
     directories: frozenset[Path] = frozenset()
     has_silent_directories: bool = False
@@ -59,6 +63,7 @@ class RuleLooks:
         self._udev = root / "run/udev/data"
         self._config: GenericConfig | None = None
         self._selection: RuleSelection | None = None
+        self._maker = DeviceMaker(self._machine.node_links)
         self._silent: dict[Path, bool] = {}
 
     def look(self, config: GenericConfig, news: MachineNews | None) -> RuleSight:
@@ -68,13 +73,16 @@ class RuleLooks:
             OSError: the machine's files cannot be read.
         """
         selected = self._select(config, news)
-        directories = frozenset(self._root / each.lstrip("/") for each in self._selection_of(config).directories)
+        self._machine.forget_links()  # udev makes them some time after the uevent
+        directories = {self._root / each.lstrip("/") for each in self._selection_of(config).directories}
+        directories.update(link_directories(config, self._root / "dev"))
         if self._machine.asks_udev():
-            directories |= {self._udev}
+            directories.add(self._udev)
         return RuleSight(
             selected,
+            self._maker.make(selected),
             dict(self._without_driver(selected)),
-            directories,
+            frozenset(directories),
             any(map(self._is_silent, directories)),
             any(not isinstance(group.what, Paths) for entry in config.entries for group in entry.groups),
         )

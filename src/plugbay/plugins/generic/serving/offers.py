@@ -5,12 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 
+from plugbay.model.devices import Device
 from plugbay.model.health import Health, unhealthy
 from plugbay.model.ids import DeviceId, ResourceName
+from plugbay.plugins.generic.answers.devices import cdi_kind_of
 from plugbay.plugins.generic.config.rules import Entry, GenericConfig, HealthRule, PreferenceRule
-from plugbay.plugins.generic.selecting.units import SelectedUnits, Unit
-from plugbay.plugins.generic.serving.vanishing import VanishedUnit, VanishedUnits
+from plugbay.plugins.generic.selecting.units import RuleTrouble, SelectedUnits, Unit
+from plugbay.plugins.generic.serving.vanishing import VanishedUnits
 from plugbay.values import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class MadeDevices:
+    """The devices of all resources, healthy.
+
+    Attributes:
+        by_resource: by their IDs; a unit that comes to nothing a container can have is not there.
+        troubles: about such units.
+    """
+
+    by_resource: Mapping[ResourceName, Mapping[DeviceId, Device]]
+    troubles: tuple[RuleTrouble, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +34,15 @@ class GenericOffer:
 
     Attributes:
         entry: the rules of the resource.
-        units: by ID, those that have vanished and are still listed too.
+        devices: healthy ones, by their IDs; those that have vanished and are still listed too.
+        units: the units that they stand for.
         ailing: why units are not healthy, by ID, as far as a look at the machine tells.
         found: the number of those that are there.
     """
 
     resource: ResourceName
     entry: Entry
+    devices: Mapping[DeviceId, Device] = field(default_factory=dict)
     units: Mapping[DeviceId, Unit] = field(default_factory=dict)
     ailing: Mapping[DeviceId, Health] = field(default_factory=dict)
     found: int = 0
@@ -36,12 +53,13 @@ class PluginShape:
     """The things that a plugin tells once, when it is served: rules that change them need another plugin.
 
     Attributes:
+        prefers: whether the kubelet is to ask which devices a container should get.
         health: the checks of each group that has some.
         cdi_kind: of the resource's devices; empty for none.
     """
 
     releases: bool
-    prefers: PreferenceRule
+    prefers: bool
     health: tuple[HealthRule, ...]
     cdi_kind: str
 
@@ -50,39 +68,44 @@ def shape_of(entry: Entry) -> PluginShape:
     """The shape of the plugins that serve an entry."""
     return PluginShape(
         any(group.release is not None for group in entry.groups),
-        entry.prefers,
+        entry.prefers is not PreferenceRule.NONE or any(group.has_one_share_per_container for group in entry.groups),
         tuple(dict.fromkeys(group.health for group in entry.groups)),
-        next((group.gifts.cdi_kind for group in entry.groups if group.gifts.cdi_kind), ""),
+        cdi_kind_of(entry),
     )
 
 
 def offers_of(
     config: GenericConfig,
     selected: SelectedUnits,
+    made: MadeDevices,
     vanished: VanishedUnits,
     ailing: Mapping[tuple[ResourceName, DeviceId], Health],
+    before: Mapping[ResourceName, GenericOffer],
 ) -> Iterator[GenericOffer]:
     """The offers of a look, by the names of their resources.
 
     Args:
+        made: the devices of what is selected.
         ailing: why units that are there are not healthy.
+        before: the offers before these, which have the devices of what has vanished since.
     """
     for name in sorted({*selected.units, *vanished.resources()}):
-        there = {unit.id: unit for unit in selected.units.get(name, ())}
-        gone = {each.unit.id: each for each in vanished.of(name)}
-        units = {**{id: each.unit for id, each in gone.items()}, **there}
-        entry = next((unit.entry for unit in units.values()), None) or _entry_named(config, name)
+        there = made.by_resource.get(name, {})
+        units = {unit.id: unit for unit in selected.units.get(name, ()) if unit.id in there}
+        listed = before[name].devices if name in before else {}
+        gone = {each.unit.id: each.unit for each in vanished.of(name) if each.unit.id in listed}
+        entry = next((unit.entry for unit in (*units.values(), *gone.values())), None) or _entry_named(config, name)
         if entry is not None:
-            health = {id: ailing[name, id] for id in there if (name, id) in ailing} if ailing else {}
-            health |= {id: _gone(each) for id, each in gone.items()}
-            yield GenericOffer(name, entry, units, health, len(there))
+            health = {id: ailing[name, id] for id in units if (name, id) in ailing} if ailing else {}
+            health |= {id: _gone(unit) for id, unit in gone.items()}
+            devices = {**{id: listed[id] for id in gone}, **there}
+            yield GenericOffer(name, entry, devices, {**gone, **units}, health, len(units))
 
 
 def _entry_named(config: GenericConfig, name: ResourceName) -> Entry | None:
     return next((entry for entry in config.entries if f"{entry.domain}/{entry.name}" == name), None)
 
 
-def _gone(each: VanishedUnit) -> Health:
-    nodes = ", ".join(node.host_path for node in each.unit.nodes)
-    what = nodes or each.unit.physical or each.unit.id
+def _gone(unit: Unit) -> Health:
+    what = ", ".join(node.host_path for node in unit.nodes) or unit.physical or unit.id
     return unhealthy("Vanished", f"{what} is not on the machine any more; it is healthy again as soon as it is back")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
-from plugbay.errors import HookFailed
+from plugbay.errors import AllocationError, HookFailed
 from plugbay.model.assignments import Assignment
 from plugbay.model.devices import Device
+from plugbay.model.edits import ContainerEdits
 from plugbay.model.health import HEALTHY, Health, unhealthy
 from plugbay.model.ids import DeviceId
+from plugbay.plugins.generic.answers.answering import answer
 from plugbay.plugins.generic.selecting.units import Unit
 from plugbay.plugins.generic.serving.commanding import UnfilledCommand, command_environ, command_words
 from plugbay.plugins.generic.serving.commands import run_command
@@ -43,6 +45,8 @@ class GenericPlugin(DevicePlugin):
         self._further_checks = tuple(checks_by(self.shape.health, self._unit_there, around, self.checked))
         if self.shape.cdi_kind:
             self.cdi_kind = self.shape.cdi_kind
+        if self.shape.prefers:
+            self.preferred_allocation = self._preferred  # type: ignore[method-assign]  # `offers` looks for it
         if self.shape.releases:
             self.release_policy = ReleasePolicy.STRICT
             self.release = self._give_back  # type: ignore[method-assign]  # `offers` looks for it
@@ -69,14 +73,27 @@ class GenericPlugin(DevicePlugin):
         try:
             while True:
                 news.clear()
-                yield list(map(self._device, self._offer.units.values()))
+                yield list(map(self._with_health, self._offer.devices.values()))
                 await news.wait()
         finally:
             self._news.discard(news)
 
-    def _device(self, unit: Unit) -> Device:
-        device = Device(unit.id, device_nodes=unit.nodes, mounts=unit.mounts, numa_nodes=unit.numa_nodes)
-        return device.with_health(self._offer.ailing.get(unit.id) or self._unreleased.get(unit.id, HEALTHY))
+    def _with_health(self, device: Device) -> Device:
+        return device.with_health(self._offer.ailing.get(device.id) or self._unreleased.get(device.id, HEALTHY))
+
+    def allocate(self, devices: Sequence[Device]) -> ContainerEdits:
+        units = self._offer.units
+        if gone := [device.id for device in devices if device.id not in units]:
+            raise AllocationError(f"device {gone[0]} is not on the machine any more")
+        granted = [(units[device.id], device) for device in devices]
+        return answer(granted, has_cdi=bool(self.shape.cdi_kind), root=self._around.root)
+
+    def _preferred(self, available: Sequence[Device], must_include: Sequence[Device], size: int) -> Sequence[Device]:
+        # Imported here: a kubelet asks for it when the plugin has long been registered.
+        from plugbay.plugins.generic.answers.preferring import preferred
+
+        offer = self._offer
+        return preferred(offer.units, offer.entry.prefers, available, must_include, size)
 
     def _unit_there(self, id: DeviceId) -> Unit | None:
         """The unit of a device, unless a look has found something wrong with it: then there is nothing to check."""

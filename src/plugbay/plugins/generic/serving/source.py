@@ -113,7 +113,9 @@ class GenericSource:
                 if self._sight is not None and events.watch(self._sight.directories):
                     self._asked.set()  # a name may have come before it was watched
                 await self._wait(events.is_blind)
-                news = events.take() if is_whole and not events.is_blind else None
+                news = events.take()
+                if self._rules_due or not is_whole or events.is_blind:
+                    news = None  # anything may have happened, or was asked to be looked for
         raise AssertionError("never reached")
 
     async def _follow_file(self, changes: PathChanges) -> None:
@@ -152,7 +154,8 @@ class GenericSource:
             return False
         self._has_failed = False
         self._backoff.reset()
-        self._tell({f"{trouble.resource}: {trouble.text}" for trouble in sight.selected.troubles})
+        troubles = (*sight.selected.troubles, *sight.made.troubles)
+        self._tell({f"{trouble.resource}: {trouble.text}" for trouble in troubles})
         before, self._sight = self._sight, sight
         await self._miss(config, before, sight)
         self._offer(config, sight)
@@ -200,7 +203,8 @@ class GenericSource:
 
     def _offer(self, config: GenericConfig, sight: RuleSight) -> None:
         plugins: dict[ResourceName, GenericPlugin] = {}
-        for offer in offers_of(config, sight.selected, self._vanished, sight.ailing):
+        before = {name: plugin.offered for name, plugin in self._plugins.items()}
+        for offer in offers_of(config, sight.selected, sight.made, self._vanished, sight.ailing, before):
             plugins[offer.resource] = self._plugin_for(offer)
         self._plugins = plugins
 
