@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from plugbay.errors import InvalidDocument
+from plugbay.kubelet.checkpoint import encode
+from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry
 from plugbay.plugins.generic.config.rules import Entry, GenericConfig, HealthRule, PathRule, Paths, RuleGroup
+from plugbay.plugins.generic.serving import vanishing
 from plugbay.testing.fakes.kubelet import RegisteredPlugin
 from tests.contract.rigs.generic_node import GenericNode, generic_node, unhealthy, until
 
@@ -75,6 +78,25 @@ async def test_after_its_grace_time_it_is_not_listed(sockets: Path) -> None:
         plugin = await node.resource(TTY)
         await until(lambda: plugin.devices)
         node.remove("/dev/ttyUSB0")
+        await until(lambda: not plugin.devices)
+        assert not plugin.ended.is_set()
+
+
+async def test_a_device_that_a_pod_holds_stays_listed(sockets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vanishing, "HELD_AGAIN_S", 0.05)
+    rules = config(entry("tty", "/dev/ttyUSB*", grace_s=0.05))
+    async with generic_node(sockets, rules, "/dev/ttyUSB0", "/dev/ttyUSB1") as node:
+        plugin = await node.resource(TTY)
+        await until(lambda: len(plugin.devices) == 2)
+        held, _ = list(plugin.devices)
+        checkpoint = node.kubelet.paths.checkpoint
+        given = PodDevicesEntry("pod", "main", TTY, {-1: [held]})
+        checkpoint.write_bytes(encode(CheckpointData([given])))
+        node.remove("/dev/ttyUSB0")
+        node.remove("/dev/ttyUSB1")
+        await until(lambda: list(plugin.devices) == [held])
+        assert unhealthy(plugin) == {held: "Vanished"}
+        checkpoint.write_bytes(encode(CheckpointData([])))
         await until(lambda: not plugin.devices)
         assert not plugin.ended.is_set()
 

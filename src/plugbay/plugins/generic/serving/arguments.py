@@ -13,8 +13,8 @@ from dataclasses import field
 from pathlib import Path
 from typing import Final
 
-from plugbay.errors import PathUnusable, UsageError
-from plugbay.plugins.generic.config.nodes import ConfigFormat, format_of
+from plugbay.errors import UsageError
+from plugbay.plugins.generic.config.nodes import format_of
 from plugbay.plugins.generic.config.reading import DEFAULT_DOMAIN, ReadOptions, parse_device_flag, read_config
 from plugbay.plugins.generic.config.rules import Entry, GenericConfig
 from plugbay.plugins.generic.presets.catalogue import preset_text
@@ -71,11 +71,13 @@ def load_rules(arguments: GenericArguments, file: Path | None) -> GenericConfig:
 
     Raises:
         UsageError: nothing says which devices, or a preset is not known.
-        PathUnusable: the file cannot be read, or is in no language that is known.
+        PathUnusable: the file cannot be read.
         InvalidGenericConfig: something is wrong with the file, or with a flag.
     """
     if file is None and not arguments.devices and not arguments.presets:
-        raise UsageError("it is not said which devices; give --config FILE, --device or --preset")
+        raise UsageError(
+            "`generic` needs --config FILE, --device ENTRY or --preset NAME"
+        )
     configs = tuple(_configs(arguments, file))
     first = configs[0]
     return GenericConfig(
@@ -92,8 +94,7 @@ def _configs(arguments: GenericArguments, file: Path | None) -> Iterator[Generic
     domain = arguments.domain or variable(arguments.variables, DOMAIN)
     options = ReadOptions(is_lenient=arguments.is_lenient, domain=domain, skips_devices=bool(arguments.devices))
     if file is not None:
-        language = _format(file)
-        read = read_config(read_text(file), source=str(file), language=language, options=options)
+        read = read_config(read_text(file), source=str(file), language=format_of(file.name), options=options)
         yield read
         domain = domain or read.settings.get("domain", "")
     options = ReadOptions(is_lenient=arguments.is_lenient, domain=domain)
@@ -117,9 +118,3 @@ def _entries(configs: tuple[GenericConfig, ...]) -> Iterator[Entry]:
             if first.setdefault(name, config) is not config:
                 raise UsageError(f"{config.source}: {name} is the resource of {first[name].source} already")
             yield entry
-
-
-def _format(file: Path) -> ConfigFormat:
-    if file.suffix.lower() not in _ENDINGS:
-        raise PathUnusable(str(file), f"is a config in no known language; they end in {', '.join(_ENDINGS)}")
-    return format_of(file.name)

@@ -65,7 +65,7 @@ def test_a_broken_device_list_of_the_file_does_not_matter_then(file: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "kind", "problem"),
     [
-        (GenericArguments(), UsageError, "it is not said which devices; give --config FILE, --device or --preset"),
+        (GenericArguments(), UsageError, "`generic` needs --config FILE, --device ENTRY or"),
         (GenericArguments(presets=("tin",)), UsageError, 'there is no preset "tin"; did you mean "'),
         (
             GenericArguments(devices=(("--device 1", FUSE), ("--device 2", FUSE))),
@@ -73,17 +73,18 @@ def test_a_broken_device_list_of_the_file_does_not_matter_then(file: Path) -> No
             "--device 2: devic.es/fuse is the resource of --device 1 already",
         ),
         (GenericArguments(Path("/no/file.yaml")), PathUnusable, "/no/file.yaml: cannot be read: No such file"),
-        (
-            GenericArguments(Path("/dev/null.ini")),
-            PathUnusable,
-            "/dev/null.ini: is a config in no known language; they end in \\.yaml, \\.yml, \\.json, \\.toml",
-        ),
         (GenericArguments(devices=(("--device", "fuse,/dev/fuse"),)), InvalidGenericConfig, "--device:1:1: .*entry"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(arguments: GenericArguments, kind: type[PlugbayError], problem: str) -> None:
     with pytest.raises(kind, match=problem):
         resources(arguments)
+
+
+def test_a_file_with_another_ending_is_yaml(tmp_path: Path) -> None:
+    file = tmp_path / "devices.conf"
+    file.write_text(f"devices: [{FUSE}]\n")
+    assert resources(GenericArguments(file)) == ["devic.es/fuse"]
 
 
 def test_a_file_is_found_where_squats_plugin_looks(tmp_path: Path) -> None:
