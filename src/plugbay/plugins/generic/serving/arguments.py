@@ -75,9 +75,7 @@ def load_rules(arguments: GenericArguments, file: Path | None) -> GenericConfig:
         InvalidGenericConfig: something is wrong with the file, or with a flag.
     """
     if file is None and not arguments.devices and not arguments.presets:
-        raise UsageError(
-            "`generic` needs --config FILE, --device ENTRY or --preset NAME"
-        )
+        raise UsageError("`generic` needs --config FILE, --device ENTRY or --preset NAME")
     configs = tuple(_configs(arguments, file))
     first = configs[0]
     return GenericConfig(
