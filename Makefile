@@ -91,7 +91,7 @@ soak: $(VENV)/.develops
 # Two processes, which wait most of the time: what shares one containerd, and the rest.
 e2e: $(VENV)/.develops $(VENV)/helm
 	@tools/e2e_packages.sh
-	@$(BIN)/pytest -q -n 2 --dist loadgroup -m "e2e and not soak" --hypothesis-profile=$(PROFILE) tests/e2e
+	@$(BIN)/pytest -q -n 2 --dist loadfile -m "e2e and not soak" --hypothesis-profile=$(PROFILE) tests/e2e
 
 # What is nearest to each dependency: protobuf and hpack on the wire and in the manager, h11, wsproto, cryptography and jsonpatch
 # in the node's API, msgspec in the records of runtimes, PyYAML in the unit tests, shtab in completion, pynvml in the NVIDIA plugin.

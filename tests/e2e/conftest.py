@@ -6,23 +6,32 @@ import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler.loadfile import LoadFileScheduling
 
 from plugbay.kernel.cgroups import hierarchies
 from tests.e2e.bench_cri import PLUGIN, PROC, Node, cgroups
 from tests.e2e.containerd import Containerd, containerd, why_not
 from tests.e2e.deployed import make_image
 
-_HERE = Path(__file__).parent
+_WITH_IMAGE = {"test_image", "test_deployed_cri", "test_deployed_oci"}
+_WITH_ENGINE = {path.stem for path in Path(__file__).parent.glob("test_cri*.py")} | {
+    *("test_forwarded_ports", "test_gpu_containers", "test_injected_specs"),
+}
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep modules that share a containerd or the image in one process of pytest-xdist; others may run beside it."""
-    here = [item for item in items if isinstance(item, pytest.Function) and item.path.parent == _HERE]
-    sharing = {item.path for item in here if not {"engine", "image"}.isdisjoint(item.fixturenames)}
-    for item in here:
-        item.add_marker(pytest.mark.xdist_group("engine" if item.path in sharing else item.path.stem))
+class _Together(LoadFileScheduling):  # type: ignore[misc]  # it has no types
+    """Gives each module to one process of pytest-xdist, and to the same one those that share what is made slowly."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        module = Path(nodeid.partition("::")[0]).stem
+        return "image" if module in _WITH_IMAGE else "engine" if module in _WITH_ENGINE else module
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Together | None:
+    return _Together(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")
