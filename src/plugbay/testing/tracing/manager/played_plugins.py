@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
 
@@ -35,6 +35,7 @@ class RecordedAnswers:
 
     Attributes:
         until_line: calls of later lines are not made yet.
+        at_line: the line that the replay has come to; calls of `RELEASES` are answered when theirs has come.
         held: the devices that pods held before, by resource: they are given out without a recorded call.
     """
 
@@ -46,11 +47,18 @@ class RecordedAnswers:
         tell: Callable[[RecordedCall | None, str, list[str]], object],
     ) -> None:
         self.until_line = 0
+        self.at_line = 0.0
         self.held: dict[str, tuple[str, ...]] = {}
         self.is_steered = is_steered
         self._calls = calls
         self._tell = tell
         self._made = Changes()
+        self._reached = Changes()
+
+    def reach(self, line: float) -> None:
+        """Come to a line."""
+        self.at_line = line
+        self._reached.notify()
 
     async def answer(self, resource: str, method: str, request: bytes) -> bytes:
         """The recorded answer to a call.
@@ -67,20 +75,30 @@ class RecordedAnswers:
             self._tell(call, call.title, compare_request(method, call.request, request))
         call.is_made = True
         self._made.notify()
+        if method in RELEASES and call.answer is not None:
+            async for _ in self._reached:
+                if self.at_line >= call.end_line:
+                    break
         if call.answer is None:
             failure = call.failure or _NOTHING
             raise RpcFailed(failure.code, failure.detail)
         return with_preferences(call.answer) if method == OPTIONS and self.is_steered else call.answer
 
-    async def until_released(self, timeout_s: float) -> None:
-        """Wait until the recorded calls of `RELEASES` have been made, or until the time is over."""
-        try:
+    async def until_released(
+        self, line: float, timeout_s: float, is_done: Callable[[RecordedCall], bool] = lambda call: True
+    ) -> None:
+        """Wait until the calls of `RELEASES` that had ended by a line are made and done, or until the time is over."""
+        calls = [call for call in self._calls if call.method in RELEASES and call.answer is not None]
+        wanted = [call for call in calls if call.end_line < line]
+        with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 async for _ in self._made:
-                    if all(call.is_made for call in self._calls if call.method in RELEASES and call.answer is not None):
+                    if all(call.is_made and is_done(call) for call in wanted):
                         return
-        except TimeoutError:
-            return
+
+    def look_again(self) -> None:
+        """Something has changed on which a call's being done depends."""
+        self._made.notify()
 
     def _take(self, resource: str, method: str, request: bytes) -> RecordedCall | None:
         """The call that this one repeats: of those that may be made now, one with these devices, or so many."""

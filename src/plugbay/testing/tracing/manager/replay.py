@@ -10,6 +10,7 @@ the devices that were given out, since which of equal devices a kubelet takes is
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from typing import Any, Final
@@ -21,8 +22,9 @@ from plugbay.manager.state import Live
 from plugbay.model.ids import ContainerName, PodUid, ResourceName
 from plugbay.model.requests import ContainerRequest, PodRequest
 from plugbay.ops.clock import Clock
-from plugbay.ops.tasks import ungrouped
+from plugbay.ops.tasks import background, ungrouped
 from plugbay.testing.local.opening import private_directory
+from plugbay.testing.tracing.manager.derived_pods import devices_asked
 from plugbay.testing.tracing.manager.played_plugins import RELEASES, PlayedPlugin, RecordedAnswers
 from plugbay.testing.tracing.manager.script import (
     PluginAct,
@@ -61,9 +63,11 @@ async def replay_to_manager(
         async with run_manager(config, clock=clock) as manager, AsyncExitStack() as plugins:
             is_steered = not header.manager or script.has_held_pods
             replay = _Replay(manager, config.paths, script.calls, selection, plugins, is_steered=is_steered)
+            await plugins.enter_async_context(background(replay.follow(), name="changes of the manager"))
             for turn in script.turns:
                 await replay.take(turn)
-            await replay.answers.until_released(_RELEASES_S)
+            replay.answers.reach(math.inf)
+            await replay.answers.until_released(math.inf, _RELEASES_S)
             replay.tell_unmade()
             return replay.report
 
@@ -93,12 +97,21 @@ class _Replay:
 
     async def take(self, turn: PluginTurn | PodTurn) -> None:
         self._line = turn.line
+        self.answers.reach(turn.line)
         self.answers.until_line = max(self.answers.until_line, turn.line)
+        if isinstance(turn, PluginTurn) or turn.event.step is RecordedStep.ADMIT:
+            # Those that are free by now may be given out, and a plugin that goes cannot be called any more.
+            await self.answers.until_released(turn.line, _RELEASES_S, self._is_released)
         if isinstance(turn, PluginTurn):
             await self._plugin(turn)
         else:
             self.answers.until_line = max(self.answers.until_line, turn.until_line)
             await self._pod(turn)
+
+    async def follow(self) -> None:
+        """Look again at what is done whenever the manager has changed, until cancelled."""
+        async for _ in self._manager.changes():
+            self.answers.look_again()
 
     def tell_unmade(self) -> None:
         """Tell of recorded calls that were not made now."""
@@ -177,7 +190,6 @@ class _Replay:
                 manager.container_not_started(uid, container)
             case RecordedStep.RELEASE:
                 await manager.release_pod(uid)
-                await manager.until_deallocated(uid)
             case RecordedStep.ADMIT | RecordedStep.PREPARE:
                 if turn.outcome is None:
                     self._tell_pod(turn, None)
@@ -217,6 +229,11 @@ class _Replay:
                     for each in _differ(", ".join(ids), ", ".join(given)):
                         differences.append(f"{container}: {resource}: {each}")
         self._tell_pod(turn, differences)
+
+    def _is_released(self, call: RecordedCall) -> bool:
+        """Whether the manager has heard of the end of a call by which devices become free."""
+        devices = devices_asked(call.method, call.request)
+        return all(tuple(sorted(each.devices)) != devices for each in self._manager.release_operations())
 
     async def _prepare(self, turn: PodTurn, outcome: PodEvent) -> None:
         now = "prepared"

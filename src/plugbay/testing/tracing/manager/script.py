@@ -64,6 +64,7 @@ class RecordedCall:
 
     Attributes:
         answer: None if it failed, or had no end.
+        end_line: the line of its end; 0 if it had none.
         is_made: whether it was made again.
     """
 
@@ -73,6 +74,7 @@ class RecordedCall:
     request: bytes
     answer: bytes | None = None
     failure: RpcFailed | None = None
+    end_line: int = 0
     is_made: bool = False
 
     @property
@@ -185,6 +187,6 @@ class _Reading:
             self.script.calls.append(call)
         elif (made := self._calls.get(record.call)) is not None:
             if record.event is TrafficEvent.ANSWER:
-                made.answer = record.message
+                made.answer, made.end_line = record.message, number
             elif record.event is TrafficEvent.END and made.answer is None:
                 made.failure = record.failure
