@@ -86,9 +86,6 @@ def parse_glob(text: str) -> Glob | GlobProblem:
     """Read a pattern: ``*`` and ``?`` within a name, ``[a-z]``, ``[^a-z]``, and a backslash before a character."""
     if not text.startswith("/"):
         return GlobProblem("a path of the host begins with /", 0)
-    found = _segment_of(text)  # Go looks at the whole before it takes it apart
-    if isinstance(found, GlobProblem):
-        return found
     clean = "/" + posixpath.normpath(text).lstrip("/")
     if not _META.search(clean):
         return Glob(clean, clean, ())

@@ -36,6 +36,7 @@ from plugbay.plugins.generic.config.globs import Glob, GlobProblem, parse_glob
         ("/dev/**", "/dev/a/b", False),
         ("/dev/../dev/x[01]", "/dev/x0", True),
         ("//dev/./x*", "/dev/xy", True),
+        ("/dev/[/../x*", "/dev/xy", True),
         ("/dev/*/by-id", "/dev/serial/by-id", True),
         ("/dev/a.b", "/dev/axb", False),
     ],
