@@ -75,10 +75,10 @@ class SysMachine(DeviceTree):
     def apply(self, event: Uevent) -> frozenset[SysPath]:
         """Follow a uevent; see `DeviceTree.apply`. Devices whose identity depends on one that changed count too."""
         path = SysPath(event.path)
-        before = self._twins_of(path)
+        twins, groups = self._twins_of(path), self._groups_with(path)
         changed = super().apply(event)
         self.forget_links()
-        return changed | self._with_parts(before ^ self._twins_of(path)) | self._groups_with(path)
+        return changed | self._with_parts(twins ^ self._twins_of(path)) | groups | self._groups_with(path)
 
     def refresh(self) -> frozenset[SysPath]:
         """Compare everything that was read; see `DeviceTree.refresh`."""

@@ -76,7 +76,10 @@ def behind(tree: DeviceTree, device: SysDevice) -> tuple[SysDevice, ...]:
 def functions_of_group(tree: DeviceTree, group: str) -> tuple[SysDevice, ...]:
     """The devices of an IOMMU group, which VFIO hands out as a whole."""
     directory = f"/kernel/iommu_groups/{group}/devices"
-    return _targets(tree, directory, tree.reader.names(directory)) if group.isdecimal() else ()
+    found = _targets(tree, directory, tree.reader.names(directory)) if group.isdecimal() else ()
+    for each in found:
+        tree.attribute(each, "iommu_group")  # to be remembered: when a function is gone, its group is asked for
+    return found
 
 
 def iommu_group(tree: DeviceTree, device: SysDevice) -> str:

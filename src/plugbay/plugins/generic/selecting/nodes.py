@@ -8,7 +8,7 @@ from typing import Final
 
 from plugbay.model.edits import DeviceNode
 from plugbay.plugins.generic.config.rules import NodeRule
-from plugbay.plugins.generic.machine.values import SysDevice
+from plugbay.plugins.generic.machine.values import SysDevice, SysPath
 from plugbay.plugins.generic.selecting.facts import facts_of
 from plugbay.plugins.generic.selecting.index import PropertyIndex
 from plugbay.plugins.generic.selecting.ports import Hardware
@@ -95,6 +95,13 @@ class Nodes:
     def _place(self, rule: NodeRule, device: SysDevice) -> str | TemplateProblem:
         own = {"path": device.node, "hostPath": device.node, "name": device.name}
         return container_path(rule.mount_path, device.node, facts_of(self._asked, device, own, self._hardware))
+
+
+def companions_of(changed: Iterable[SysPath], hardware: Hardware) -> set[SysPath]:
+    """The devices whose companion came or went: a driver for all of them is often loaded after theirs."""
+    names = {path.rpartition("/")[2] for path in changed if path.rpartition("/")[0].endswith("/misc")}
+    subsystems = [each for each, node in _COMPANIONS.items() if node.rpartition("/")[2] in names]
+    return {device.path for subsystem in subsystems for device in hardware.devices_of(subsystem)}
 
 
 def natural(device: SysDevice) -> tuple[object, ...]:

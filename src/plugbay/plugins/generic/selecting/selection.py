@@ -11,6 +11,7 @@ from plugbay.plugins.generic.selecting.claims import Claims
 from plugbay.plugins.generic.selecting.entries import EntryLook
 from plugbay.plugins.generic.selecting.groups import RuleSurroundings, group_looks
 from plugbay.plugins.generic.selecting.index import PropertyIndex
+from plugbay.plugins.generic.selecting.nodes import companions_of
 from plugbay.plugins.generic.selecting.ports import Hardware, HostChanges
 from plugbay.plugins.generic.selecting.sight import HostSight
 from plugbay.plugins.generic.selecting.texts import several
@@ -49,7 +50,8 @@ class RuleSelection:
             device = self.hardware.device(path)
             if device is not None and device.node:
                 paths.add(device.node)
-        return self._after(frozenset(paths), self.index.mend(changes.devices))
+        devices = changes.devices | companions_of(changes.devices, self.hardware)
+        return self._after(frozenset(paths), self.index.mend(devices))
 
     def _begin(self) -> None:
         self.sight = HostSight(self._files)
