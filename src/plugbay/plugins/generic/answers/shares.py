@@ -20,8 +20,8 @@ def problem_of_shares(units: Iterable[Unit]) -> str:
         if key and (other := first.setdefault(key, unit)) is not unit:
             return (
                 f"{other.id} and {unit.id} are shares of the same device, {_shown(unit)}, and a container gets one of "
-                "them at most: fewer other devices are free than the container asks for, or the kubelet has not "
-                "followed the plugin's preference"
+                "them at most (onePerContainer): fewer other devices are free than the container asks for, or the "
+                "kubelet has not followed the plugin's preference"
             )
     return ""
 

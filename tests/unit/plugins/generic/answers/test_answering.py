@@ -146,8 +146,9 @@ def test_two_shares_of_a_device_in_one_container_are_refused_where_the_rules_say
     one = replace(tty(0), group=group(one_share=True, count=2), physical="stick")
     shares = [replace(one, id=DeviceId(id)) for id in ("a", "b")]
     assert problem(shares, host) == (
-        "a and b are shares of the same device, /dev/ttyUSB0, and a container gets one of them at most: fewer other "
-        "devices are free than the container asks for, or the kubelet has not followed the plugin's preference"
+        "a and b are shares of the same device, /dev/ttyUSB0, and a container gets one of them at most "
+        "(onePerContainer): fewer other devices are free than the container asks for, or the kubelet has not followed "
+        "the plugin's preference"
     )
     assert given(shares[0], root=host).device_nodes == (DeviceNode("/dev/ttyUSB0"),)
     free = [replace(each, group=group(count=2)) for each in shares]
