@@ -105,6 +105,16 @@ async def test_example_resources(plugbay: Plugbay) -> None:
         assert await first_line(plugbay, "two-resources") == "g1 lives in b1,b2"
 
 
+@pytest.mark.skipif(not Path("/dev/fuse").exists(), reason="there is no /dev/fuse")
+async def test_example_generic(plugbay: Plugbay) -> None:
+    config = str(EXAMPLES / "generic" / "devices.yaml")
+    offered = {row[0]: row[1] for row in (await plugbay("check", config)).rows}
+    assert (offered["example.com/fuse"], "example.com/serial" in offered) == ("10", True)
+    async with example(plugbay, "generic", "--config", config):
+        await apply(plugbay, "generic/pod.yaml", until=READY, pod="fused")
+        assert await first_line(plugbay, "fused") == "/dev/fuse"
+
+
 async def test_example_volumes(plugbay: Plugbay) -> None:
     async with example(plugbay):
         await apply(plugbay, "volumes", until=SUCCEEDED, pod="volumes")
