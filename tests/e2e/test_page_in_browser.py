@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,10 @@ import pytest
 from plugbay.kubelet.checkpoint import encode
 from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry
 from plugbay.model.edits import ContainerEdits
-from plugbay.observe.page.serving import PageSettings, serve_node_page
+from plugbay.observe.page.live import LiveNode
+from plugbay.observe.page.serving import PageSettings, serve_node_page, serve_page
 from plugbay.observe.places import NodePlaces, places_of
+from plugbay.observe.view import ObservedNode, PluginMoment, PluginView, ResourceView, SocketView
 from plugbay.ops.clock import SystemClock
 from plugbay.ops.listening import TcpAddress
 from plugbay.wire.convert import edits_to_pb
@@ -46,13 +50,20 @@ def write(places: NodePlaces, *devices: str, held: str = "gpu-1") -> None:
 
 
 @asynccontextmanager
-async def browsed(places: NodePlaces, size: str, **settings: Any) -> AsyncIterator[Any]:
-    """The page, loaded; whatever the browser complains of fails the test."""
+async def browsed(
+    places: NodePlaces, size: str, *, serving: AbstractAsyncContextManager[str] | None = None, **settings: Any
+) -> AsyncIterator[Any]:
+    """The page, loaded; whatever the browser complains of fails the test.
+
+    Args:
+        serving: serves another page than that of ``places``.
+    """
+    own = serve_node_page(places, PageSettings(address=TcpAddress("127.0.0.1", 0)), SystemClock())
     width, height, scheme = SIZES[size]
     complaints: list[str] = []
     async with (
         asyncio.timeout(60),
-        serve_node_page(places, PageSettings(address=TcpAddress("127.0.0.1", 0)), SystemClock()) as url,
+        serving or own as url,
         playwright.async_playwright() as driver,
     ):
         browser = await driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
@@ -162,6 +173,40 @@ async def test_thousands_of_devices_can_be_reached_and_searched(places: NodePlac
         await page.get_by_role("dialog").get_by_role("heading", name="gpu-1", exact=True).wait_for()
         write(places, *many[1:], held="gpu-1")
         await page.get_by_role("dialog").get_by_text("uid-1/main").first.wait_for()
+
+
+async def test_a_plugin_shows_its_life_and_a_socket_what_is_seen_of_it(places: NodePlaces) -> None:
+    at = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    steps = ("registered", "sent its first list", HOSTILE)
+    life = tuple(PluginMoment(at + timedelta(seconds=step), text, "gpu.sock") for step, text in enumerate(steps))
+    plugin = PluginView(state="Live", socket="gpu.sock", registrations=3, open_streams=1, life=life)
+    node = ObservedNode(
+        taken=at,
+        root="/k",
+        resources=(ResourceView(name=GPU, plugin=plugin),),
+        sockets=(SocketView(name="gpu.sock", made=at), SocketView(name="other.sock", made=at, pid=7, command="other")),
+    )
+    live = LiveNode()
+    await live.show(node)
+    serving = serve_page(live, places, PageSettings(address=TcpAddress("127.0.0.1", 0)), SystemClock())
+    async with browsed(places, "phone", serving=serving) as page:
+        await page.get_by_role("button", name=GPU).click()
+        dialog = page.get_by_role("dialog")
+        told = await dialog.locator("#life li > div").all_text_contents()
+        assert told == [
+            "<img src=x onerror=alert(1)>\\u202e gpu.sock",
+            "sent its first list gpu.sock",
+            "registered gpu.sock",
+        ]
+        await dialog.get_by_text("nothing listens").wait_for()
+        ended = replace(plugin, state="Stopped", open_streams=0)
+        await live.show(replace(node, resources=(ResourceView(name=GPU, plugin=ended),)))
+        await dialog.get_by_text("Stopped").wait_for()
+        await page.keyboard.press("Escape")
+        await page.get_by_role("button", name="other.sock").click()
+        await dialog.get_by_text("process 7 other listens").wait_for()
+        await live.show(replace(node, sockets=()))
+        await dialog.get_by_text("other.sock was removed").wait_for()
 
 
 async def test_the_doctor_examines_the_node(places: NodePlaces) -> None:

@@ -7,16 +7,21 @@ computed from the device table and the claims. Source: kubelet 1.36 ``cm/devicem
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime
+from enum import Enum
+from typing import Final
 
 from plugbay.allocation.table import NO_DEVICES, DeviceTable
 from plugbay.model.devices import PluginOptions
 from plugbay.model.health import HealthState
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.values import dataclass
+
+MOST_MOMENTS: Final = 50
+"""A plugin that registers without a pause must not fill memory."""
 
 NO_NUMA_NODE = -1
 """The node under which a device without NUMA information is recorded, in checkpoints too."""
@@ -86,6 +91,57 @@ class Expired:
 EndpointState = Live | Stopped | Restored | Expired
 
 
+class EndpointEvent(Enum):
+    """A step in the life of a plugin; the value is the word for users."""
+
+    RESTORED = "known from before the node's start"
+    REGISTERED = "registered"
+    LISTED = "sent its first list"
+    ENDED = "its stream ended"
+    TOOK_OVER = "took over, as an older plugin that is still there"
+    GONE = "did not come back in time"
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointMoment:
+    """One step.
+
+    Attributes:
+        socket: the name of the plugin's socket; empty where no plugin is connected.
+    """
+
+    at: datetime
+    event: EndpointEvent
+    socket: str = ""
+
+
+class EndpointLife:
+    """The last steps, and counts since the start.
+
+    Attributes:
+        registrations: those that were taken.
+        open_streams: plugins that are connected now, older ones that stand by included.
+    """
+
+    def __init__(self) -> None:
+        self._moments = deque[EndpointMoment](maxlen=MOST_MOMENTS)
+        self.registrations = 0
+        self.open_streams = 0
+
+    @property
+    def moments(self) -> Sequence[EndpointMoment]:
+        """Oldest first."""
+        return tuple(self._moments)
+
+    def note(self, at: datetime, event: EndpointEvent, socket: str = "") -> None:
+        self._moments.append(EndpointMoment(at, event, socket))
+        if event is EndpointEvent.REGISTERED:
+            self.registrations += 1
+            self.open_streams += 1
+        elif event is EndpointEvent.ENDED:
+            self.open_streams -= 1
+
+
 @dataclass(slots=True)
 class Resource:
     """One resource: its last list, its endpoint and the claims on its devices."""
@@ -103,6 +159,7 @@ class Resource:
     """`claims` as a set over the ranks of `table`."""
     releasing: set[DeviceId] = field(default_factory=set)
     """Devices that no pod holds but whose plugin has yet to confirm Deallocate; each is claimed once for that."""
+    life: EndpointLife = field(default_factory=EndpointLife)
 
     @property
     def is_counted(self) -> bool:

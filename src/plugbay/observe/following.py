@@ -13,9 +13,9 @@ from plugbay.observe.view import ObservedNode
 SETTLE_S: Final = 0.2
 """The least time between two readings: what is changing now need not be read a thousand times."""
 FIRST_RETRY_S: Final = 0.25
-LAST_RETRY_S: Final = 4.0
+LAST_RETRY_S: Final = 30.0
 """A kubelet that comes back makes a socket, which is noticed, and listens there a moment later; one that hangs tells
-nothing when it goes on."""
+nothing when it goes on. A change begins the row of retries anew."""
 
 
 async def followed(

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
 
 import pytest
+from rich.text import Text
+from textual.pilot import Pilot
 from textual.widgets import DataTable, Static
 
 from plugbay.cli.main import run
@@ -23,6 +27,7 @@ from plugbay.observe.view import (
     Witness,
 )
 
+Until: TypeAlias = Callable[[str], Awaitable[None]]
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 HEALTHY = DeviceHealth(word=HealthWord.HEALTHY)
 BURNT = DeviceHealth(word=HealthWord.UNHEALTHY, reason="Burnt")
@@ -75,28 +80,44 @@ def test_the_summary_says_what_is_missing() -> None:
     assert summary(view) == "example.com/gpu 2 held, 1 free   ! the kubelet hangs"
 
 
-async def test_the_screen_follows_searches_and_sorts() -> None:
-    coming: asyncio.Queue[ObservedNode] = asyncio.Queue()
+class Shown:
+    """The screen at work under its pilot, and the views that come to it."""
 
-    async def views() -> AsyncIterator[ObservedNode]:
+    def __init__(self) -> None:
+        self.coming: asyncio.Queue[ObservedNode] = asyncio.Queue()
+        self.screen = TopScreen(self._views, lambda: NOW)
+
+    async def _views(self) -> AsyncIterator[ObservedNode]:
         while True:
-            yield await coming.get()
+            yield await self.coming.get()
 
-    screen = TopScreen(views, lambda: NOW)
-    async with asyncio.timeout(60), screen.run_test() as pilot:
-        table = screen.query_one("#devices", DataTable)
+    @property
+    def table(self) -> DataTable[Text]:
+        return self.screen.query_one("#devices", DataTable)
 
-        def devices() -> str:
-            return "".join(str(table.get_row_at(number)[1]) for number in range(table.row_count))
+    @property
+    def devices(self) -> str:
+        return "".join(str(self.table.get_row_at(number)[1]) for number in range(self.table.row_count))
+
+
+@asynccontextmanager
+async def shown(size: tuple[int, int] = (120, 30)) -> AsyncIterator[tuple[Shown, Pilot[None], Until]]:
+    found = Shown()
+    async with asyncio.timeout(60), found.screen.run_test(size=size) as pilot:
 
         async def until(wanted: str) -> None:
-            while devices() != wanted:
+            while found.devices != wanted:
                 await pilot.pause(0.01)
 
-        coming.put_nowait(NODE)
+        found.coming.put_nowait(NODE)
         await until("abc")
-        assert str(table.get_row_at(1)[5]) == r"[bold]x\x1b[2J"
-        assert "2 held, 1 free" in str(screen.query_one("#summary", Static).render())
+        yield found, pilot, until
+
+
+async def test_the_screen_follows_searches_and_sorts() -> None:
+    async with shown() as (found, pilot, until):
+        assert str(found.table.get_row_at(1)[5]) == r"[bold]x\x1b[2J"
+        assert "2 held, 1 free" in str(found.screen.query_one("#summary", Static).render())
         await pilot.press("s", "r")
         await until("cba")
         await pilot.press("u")
@@ -106,10 +127,38 @@ async def test_the_screen_follows_searches_and_sorts() -> None:
         await pilot.press("slash", "w", "e", "b")
         await until("a")
         await pilot.press("escape")
-        coming.put_nowait(node(DeviceView(id="z", health=HEALTHY)))
+        found.coming.put_nowait(node(DeviceView(id="z", health=HEALTHY)))
         await until("z")
         await pilot.press("q")
-    assert screen.return_code == 0
+    assert found.screen.return_code == 0
+
+
+async def test_a_click_on_a_column_sorts_by_it_and_a_second_one_the_other_way_round() -> None:
+    async with shown() as (found, pilot, until):
+        [at] = [number for number, column in enumerate(found.table.ordered_columns) if "DEVICE" in str(column.label)]
+        left = sum(column.get_render_width(found.table) for column in found.table.ordered_columns[:at])
+        await pilot.click("#devices", offset=(left + 2, 0))
+        await pilot.pause()
+        assert found.screen.order == TopOrder(column=1)
+        await pilot.click("#devices", offset=(left + 2, 0))
+        await until("cba")
+        await pilot.click("#devices", offset=(3, 2))  # a row takes the cursor, and nothing else changes
+        await until("cba")
+        assert found.table.cursor_row == 1
+
+
+@pytest.mark.parametrize("size", [(40, 12), (24, 8), (10, 4)])
+async def test_a_small_terminal_shows_what_fits_and_reaches_the_rest(size: tuple[int, int]) -> None:
+    async with shown(size) as (found, pilot, until):
+        await pilot.press("s", "r")
+        await until("cba")
+        await pilot.press("down", "down", "right", "right")
+        assert found.table.cursor_row == 2
+        assert found.table.max_scroll_x > 0  # the other columns are to the right
+        await pilot.press("slash", "w", "e", "b", "enter")
+        await until("a")
+        assert found.screen.focused is found.table
+        assert found.table.size.height >= 1
 
 
 def test_without_a_terminal_there_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:

@@ -193,3 +193,14 @@ async def test_a_view_follows_the_kubelet_without_polling(kubelet: SeenKubelet) 
             if view.resources[0].allocatable == 1:
                 break
     assert "List" not in kubelet.asked
+
+
+@pytest.mark.parametrize("command", ["who", "export"])
+def test_a_host_that_is_not_mounted_is_one_sentence(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nope = tmp_path / "nope"
+    assert run([command, "--host", str(nope), "--root", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == (
+        f"plugbay: error: --host: {nope} is not a directory; it wants the place at which the node's / is mounted\n"
+    )

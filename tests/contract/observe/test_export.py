@@ -99,6 +99,7 @@ async def exporting(kubelet: SeenKubelet, **options: Any) -> AsyncIterator[Expor
 
 
 async def test_devices_holders_cpus_and_memory_are_counted(kubelet: SeenKubelet) -> None:
+    kubelet.memory = (ContainerMemory("hugepages-2Mi", 8192, (0,)), ContainerMemory("hugepages-2Mi", 4096, (1,)))
     with listening(kubelet.device_plugins / "gpu.sock"):
         async with kubelet.answering(), exporting(kubelet) as export:
             found = await export.scrape()
@@ -112,6 +113,7 @@ async def test_devices_holders_cpus_and_memory_are_counted(kubelet: SeenKubelet)
     }
     assert found.of("plugbay_node_container_unhealthy_devices", "pod") == {("bad",): 1}
     assert found.of("plugbay_node_cpus", "pool") == {("allocatable",): 4, ("exclusive",): 2, ("shared",): 2}
+    assert found.of("plugbay_node_memory_bytes", "memory_type") == {("hugepages-2Mi",): 12288}
     assert found.of("plugbay_node_container_exclusive_memory_bytes", "pod", "memory_type") == {
         ("cpu", "hugepages-2Mi"): 4096
     }
@@ -134,6 +136,15 @@ async def test_a_kubelet_that_restarts_leaves_no_gap(kubelet: SeenKubelet) -> No
             back = await export.until("plugbay_node_view_stale", 0)
     assert back.of("plugbay_node_container_devices", "pod") == {("web",): 1}
     assert back.of("plugbay_node_view_age_seconds")[()] < 10
+
+
+async def test_a_kubelet_that_was_down_from_the_start_is_told_by_what_an_alert_asks_for(kubelet: SeenKubelet) -> None:
+    async with exporting(kubelet) as export:
+        found = await export.scrape()
+    groups = yaml.safe_load((MONITORING / "alerts.yaml").read_text())["groups"]
+    [rule] = [rule for group in groups for rule in group["rules"] if rule["alert"] == "PlugbayKubeletUnseen"]
+    assert rule["expr"] == 'plugbay_node_source_up{source="podresources"} == 0'
+    assert found.of("plugbay_node_source_up", "source")[("podresources",)] == 0
 
 
 async def test_series_are_bounded_and_those_left_out_counted(kubelet: SeenKubelet) -> None:
@@ -175,6 +186,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     pinned = ContainerResources(ContainerName("c"), cpu_ids=(2,), memory=(ContainerMemory("memory", 4096),))
     kubelet.pods = [holding("web", "c", "g1"), PodResources("default", "cpu", (pinned,))]
     kubelet.devices = offered("g0")
+    kubelet.memory = (ContainerMemory("memory", 1 << 30, (0,)),)
 
     async def scraped() -> str:
         with listening(kubelet.device_plugins / "gpu.sock"):
@@ -195,9 +207,8 @@ def families(text: str) -> Iterator[Any]:
 OWN: Final = {
     "plugbay_node_plugin_registered_timestamp_seconds": {"resource_name"},
     "plugbay_node_admission_failures_total": {"reason"},
-    "plugbay_node_memory_bytes": {"memory_type"},
 }
-"""Metrics that only a node of plugbay, or one with a memory manager, has; `test_own_node` holds their labels."""
+"""Metrics that only a node of plugbay has; `test_own_node` holds their labels."""
 
 
 @pytest.mark.parametrize("expression", list(expressions()))

@@ -13,12 +13,34 @@ from plugbay.observe.following import followed
 from plugbay.observe.joining.node import join
 from plugbay.observe.places import is_own_root, places_of
 from plugbay.observe.reading.node import read_node
-from plugbay.observe.view import ObservedNode, Witness
+from plugbay.observe.view import ObservedNode, PluginView, Witness
 from plugbay.ops.clock import SystemClock
 from tests.contract.observe.test_export import OWN
 from tests.contract.rigs.node_run import RESOURCE, gophers, pod, root, running_node
 
 __all__ = ["root"]
+
+
+async def test_our_node_tells_the_life_of_a_plugin(root: Path) -> None:
+    places = places_of(root, is_own=True)
+
+    async def plugin_with(open_streams: int, steps: int) -> PluginView:
+        while True:
+            for resource in join(await read_node(places, now=SystemClock().now())).resources:
+                plugin = resource.plugin
+                if plugin is not None and (plugin.open_streams, len(plugin.life)) == (open_streams, steps):
+                    return plugin
+            await asyncio.sleep(0.02)
+
+    async with asyncio.timeout(40), running_node(root) as node:
+        async with gophers(node, "g1"):
+            await plugin_with(1, 2)
+        plugin = await plugin_with(0, 3)
+        assert plugin.life[-1].text == "its stream ended"
+        async with gophers(node, "g1"):
+            plugin = await plugin_with(1, 5)
+        assert plugin.registrations == 2
+        assert [each.at for each in plugin.life] == sorted(each.at for each in plugin.life)
 
 
 async def test_our_node_tells_holders_reasons_and_refused_pods(root: Path) -> None:
@@ -52,6 +74,11 @@ async def test_our_node_tells_holders_reasons_and_refused_pods(root: Path) -> No
         assert (resource.name, resource.free, view.problems) == (RESOURCE, 1, ())
         assert resource.plugin is not None
         assert resource.plugin.state == "Live"
+        assert (resource.plugin.registrations, resource.plugin.open_streams) == (1, 1)
+        assert [(each.text, each.socket) for each in resource.plugin.life] == [
+            ("registered", resource.plugin.socket),
+            ("sent its first list", resource.plugin.socket),
+        ]
         assert [(each.name, each.is_listening) for each in view.sockets if "gopher" in each.name] == [
             (resource.plugin.socket, True)
         ]

@@ -14,7 +14,13 @@ from plugbay.kubelet.checkpoint import encode
 from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry
 from plugbay.model.edits import ContainerEdits, DeviceNode
 from plugbay.model.ids import ContainerName, DeviceId, ResourceName
-from plugbay.model.podresources import AllocatableResources, ContainerDevices, ContainerResources, PodResources
+from plugbay.model.podresources import (
+    AllocatableResources,
+    ContainerDevices,
+    ContainerMemory,
+    ContainerResources,
+    PodResources,
+)
 from plugbay.observe.places import NodePlaces, places_of
 from plugbay.ops.listening import Address
 from plugbay.wire.convert import edits_to_pb
@@ -36,6 +42,7 @@ class SeenKubelet:
     pods: list[PodResources] = field(default_factory=list)
     devices: list[ContainerDevices] = field(default_factory=list)
     cpus: tuple[int, ...] = (0, 1, 2, 3)
+    memory: tuple[ContainerMemory, ...] = ()
     asked: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -85,7 +92,7 @@ class SeenKubelet:
 
     def allocatable_v1(self) -> AllocatableResources:
         self.asked.append("GetAllocatableResources")
-        return AllocatableResources(tuple(self.devices), self.cpus)
+        return AllocatableResources(tuple(self.devices), self.cpus, self.memory)
 
     def list_v1alpha1(self) -> Sequence[PodResources]:
         return self.list_v1()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Final
@@ -59,8 +60,15 @@ def add_place_options(parser: argparse.ArgumentParser, *, by_default: str) -> No
 
 
 def chosen_places(args: argparse.Namespace) -> NodePlaces:
+    """The places that the arguments name.
+
+    Raises:
+        UsageError: the host is not mounted where they say.
+    """
     from pathlib import Path
 
+    if not os.path.isdir(args.host):
+        raise UsageError(f"--host: {args.host} is not a directory; it wants the place at which the node's / is mounted")
     root = chosen_kubelet_root(args).path
     pages = tuple(map(parse_address, args.status))
     return places_of(root, host=Path(args.host), is_own=is_own_root(root), status_pages=pages)

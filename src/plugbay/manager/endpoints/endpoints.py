@@ -17,7 +17,7 @@ from plugbay.manager.endpoints.registration import OTHER, check_registration, la
 from plugbay.manager.endpoints.unsaved import UnsavedChanges
 from plugbay.manager.gates import Gate
 from plugbay.manager.release.releases import Releases
-from plugbay.manager.state import Expired, Live, ManagerState, Resource, Restored, Stopped
+from plugbay.manager.state import EndpointEvent, Expired, Live, ManagerState, Resource, Restored, Stopped
 from plugbay.manager.store.commits import DeleteResource, SavePreStarts, SaveResource, Stored
 from plugbay.manager.store.store import Store
 from plugbay.model.ids import DeviceId, PodUid, ResourceName
@@ -89,6 +89,7 @@ class Endpoints:
         for name in stored.resources:
             resource = self._state.resource(name)
             restored = resource.restore(self._clock.now(), wants_pre_start=name in self._pre_starts)
+            resource.life.note(restored.since, EndpointEvent.RESTORED)
             self._spawn(self._expire_later(resource, restored))
 
     async def register(self, registration: Registration) -> None:
@@ -120,7 +121,7 @@ class Endpoints:
         await self._note_pre_start(endpoint.resource, is_wanted=endpoint.options.pre_start_required)
         replaced = self._connected.at(endpoint.resource, endpoint.socket)
         self._connected.add(endpoint)
-        self._activate(endpoint)
+        self._activate(endpoint, EndpointEvent.REGISTERED)
         self._spawn(self._follow(endpoint))
         logger.info("registered %s at %s", endpoint.resource, endpoint.socket.name)
         self.resource_notices.plugin(endpoint.resource, PluginChange.REGISTERED)
@@ -158,11 +159,14 @@ class Endpoints:
 
     async def _follow(self, endpoint: Endpoint) -> None:
         before: DeviceTable | None = None
+        life = self._state.resource(endpoint.resource).life
         try:
             async for table in endpoint.tables():
                 if table is before:  # from an older plugin too: it may wait for the checkpoint
                     self.on_repeated_list()
                     self._changes.notify()
+                if before is None:
+                    life.note(self._clock.now(), EndpointEvent.LISTED, endpoint.socket.name)
                 before = table
                 if self._counts(endpoint):
                     resource = self._state.resource(endpoint.resource)
@@ -172,11 +176,13 @@ class Endpoints:
                     if is_first:
                         await self._save(endpoint.resource, SaveResource(endpoint.resource))
         finally:
+            life.note(self._clock.now(), EndpointEvent.ENDED, endpoint.socket.name)
             self._disconnected(endpoint)
             await endpoint.close()
 
-    def _activate(self, endpoint: Endpoint) -> None:
+    def _activate(self, endpoint: Endpoint, event: EndpointEvent) -> None:
         resource = self._state.resource(endpoint.resource)
+        resource.life.note(self._clock.now(), event, endpoint.socket.name)
         resource.endpoint = Live(endpoint.socket.name, self._clock.now(), endpoint.options)
         if endpoint.table is not None:
             self._replace_table(resource, endpoint.table)
@@ -201,7 +207,7 @@ class Endpoints:
                 endpoint.resource,
                 endpoint.socket.name,
             )
-            self._activate(older)
+            self._activate(older, EndpointEvent.TOOK_OVER)
             return
         if not self._is_closing:  # then the manager stops, not the plugin
             logger.warning(
@@ -224,6 +230,7 @@ class Endpoints:
             "plugin of %s did not register again in time; its devices no longer count until it does", resource.name
         )
         self.resource_notices.plugin(resource.name, PluginChange.GONE)
+        resource.life.note(self._clock.now(), EndpointEvent.GONE)
         resource.expire()
         self._changes.notify()
         await self._save(resource.name, DeleteResource(resource.name))

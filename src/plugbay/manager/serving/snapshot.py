@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from plugbay.manager.state import EndpointState, Live, ManagerState, Resource
+from plugbay.manager.state import EndpointMoment, EndpointState, Live, ManagerState, Resource
 from plugbay.model.health import HealthState
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.values import dataclass
@@ -50,11 +50,21 @@ class DeviceSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class LifeSnapshot:
+    """The life of the plugins of a resource, as in `plugbay.manager.state.EndpointLife`."""
+
+    registrations: int = 0
+    open_streams: int = 0
+    moments: tuple[EndpointMoment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ResourceSnapshot:
     name: ResourceName
     count: ResourceCount
     endpoint: EndpointState
     devices: tuple[DeviceSnapshot, ...]
+    life: LifeSnapshot = LifeSnapshot()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +123,6 @@ def _resource(resource: Resource, holders: dict[DeviceId, tuple[PodUid, Containe
         for device_id in holders.keys() | releasing
         if device_id not in resource.listed.ranks
     ]
-    return ResourceSnapshot(
-        resource.name, count(resource), resource.endpoint, tuple(sorted(devices, key=lambda device: device.id))
-    )
+    devices.sort(key=lambda device: device.id)
+    life = LifeSnapshot(resource.life.registrations, resource.life.open_streams, tuple(resource.life.moments))
+    return ResourceSnapshot(resource.name, count(resource), resource.endpoint, tuple(devices), life)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from plugbay.documents import Json
 from plugbay.manager.manager import DeviceManager
-from plugbay.manager.serving.snapshot import DeviceSnapshot, ResourceSnapshot
+from plugbay.manager.serving.snapshot import DeviceSnapshot, LifeSnapshot, ResourceSnapshot
 from plugbay.manager.state import EndpointState, Expired, Live, Restored, Stopped
 from plugbay.model.devices import PluginOptions
 from plugbay.model.edits import ContainerEdits
@@ -61,6 +61,7 @@ def _resource(resource: ResourceSnapshot, pods: PodTable) -> Json:
         "capacity": resource.count.capacity,
         "allocatable": resource.count.allocatable,
         "endpoint": _endpoint(resource.endpoint),
+        "life": _life(resource.life),
         "devices": (_device(device, pods) for device in resource.devices),
     }
 
@@ -79,6 +80,16 @@ def _endpoint(endpoint: EndpointState) -> Json | None:
             return {"state": "Restored", "socket": "", "since": timestamp(since), "options": _options(options)}
         case Expired():
             return None
+
+
+def _life(life: LifeSnapshot) -> Json:
+    return {
+        "registrations": life.registrations,
+        "openStreams": life.open_streams,
+        "moments": [
+            {"time": timestamp(each.at), "event": each.event.value, "socket": each.socket} for each in life.moments
+        ],
+    }
 
 
 def _options(options: PluginOptions) -> Json:

@@ -9,7 +9,7 @@ from plugbay.documents import Json
 from plugbay.model.podresources import distinct_devices
 from plugbay.observe.evidence import NodeEvidence
 from plugbay.observe.joining.claims import DeviceKey, claimed_numa
-from plugbay.observe.view import DeviceHealth, HealthWord, PluginView, Witness
+from plugbay.observe.view import DeviceHealth, HealthWord, PluginMoment, PluginView, Witness
 from plugbay.printers import v1
 from plugbay.values import dataclass
 
@@ -77,6 +77,9 @@ def _take_page(offers: Offers, page: Json) -> None:
             socket=sockets[-1].rpartition("/")[2] if sockets else "",
             since=v1.moment(resource, "since"),
             reason=v1.text(resource, "reason"),
+            registrations=v1.number(resource, "registrations"),
+            open_streams=v1.number(resource, "openStreams"),
+            life=_refusal(v1.mapping(resource, "lastRefusal")),
         )
         for device in v1.objects(resource, "devices"):
             health = _page_health(v1.mapping(device, "health"))
@@ -102,12 +105,15 @@ def _take_node_resource(offers: Offers, resource: Json) -> None:
     name = v1.text(resource, "resourceName")
     offers.counted[name] = v1.number(resource, "capacity"), v1.number(resource, "allocatable")
     endpoint = v1.mapping(resource, "endpoint")
-    told = offers.resource_plugins.get(name)
+    told, life = offers.resource_plugins.get(name), v1.mapping(resource, "life")
     offers.resource_plugins[name] = PluginView(
         state=v1.text(endpoint, "state") or "Gone",
         socket=v1.text(endpoint, "socket").rpartition("/")[2] or (told.socket if told else ""),
         since=v1.moment(endpoint, "since"),
         reason=told.reason if told else "",
+        registrations=v1.number(life, "registrations") if life else told.registrations if told else None,
+        open_streams=v1.number(life, "openStreams") if life else told.open_streams if told else None,
+        life=_life(life, told.life if told else ()),
     )
     for device in v1.objects(resource, "devices"):
         key = name, v1.text(device, "id")
@@ -118,6 +124,21 @@ def _take_node_resource(offers: Offers, resource: Json) -> None:
             offers.numa[key] = _numbers(nodes)
         if v1.at(device, "releasing") is True:
             offers.releasing.add(key)
+
+
+def _refusal(refusal: Json) -> tuple[PluginMoment, ...]:
+    """The last registration that the kubelet refused, as the plugin tells it."""
+    at = v1.moment(refusal, "time")
+    return () if at is None else (PluginMoment(at, f"a registration was refused: {v1.text(refusal, 'message')}"),)
+
+
+def _life(life: Json, told: tuple[PluginMoment, ...]) -> tuple[PluginMoment, ...]:
+    """The moments that our node knows, and those that the plugin ``told``, oldest first."""
+    found = list(told)
+    for each in v1.objects(life, "moments"):
+        if (at := v1.moment(each, "time")) is not None:
+            found.append(PluginMoment(at, v1.text(each, "event"), v1.text(each, "socket")))
+    return tuple(sorted(found, key=lambda moment: moment.at))
 
 
 def _word(text: str) -> HealthWord:

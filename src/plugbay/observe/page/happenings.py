@@ -9,7 +9,7 @@ from typing import Final
 
 from plugbay.documents import Json
 from plugbay.observe.page.rows import DeviceRow, NodeRow, ResourceRow, RowChanges, Rows
-from plugbay.observe.view import DeviceView, HealthWord, PluginView
+from plugbay.observe.view import DeviceView, HealthWord, PluginView, SocketView
 from plugbay.values import dataclass
 
 _MOST_OF_A_KIND: Final = 8
@@ -45,6 +45,7 @@ class NodeHappening:
         at: seconds since 1970.
         resource: the resource that it is about; empty for the node.
         pod: ``NAMESPACE/NAME`` of a pod that it is about.
+        socket: the name of the socket in the device-plugins directory that it is about.
     """
 
     at: float
@@ -53,6 +54,7 @@ class NodeHappening:
     resource: str = ""
     device: str = ""
     pod: str = ""
+    socket: str = ""
 
     def to_json(self) -> Json:
         return {
@@ -62,6 +64,7 @@ class NodeHappening:
             "resource": self.resource,
             "device": self.device,
             "pod": self.pod,
+            "socket": self.socket,
         }
 
 
@@ -74,6 +77,8 @@ def happenings(before: Rows, changes: RowChanges, *, at: float) -> list[NodeHapp
                 found += _device(was, row, at)
             case (ResourceRow() | None as was, ResourceRow() as row) | (ResourceRow() as was, None as row):
                 found += _plugin(was, row, at)
+            case (SocketView() | None as was, SocketView() as row) | (SocketView() as was, None as row):
+                found += _socket(was, row, at)
             case (NodeRow() | None as was, NodeRow() as row):
                 found += _problems(was.problems if was else (), row.problems, at)
     return [each for group in _kinds(found) for each in _few(group, at)]
@@ -141,6 +146,27 @@ def _of_plugin(was: PluginView | None, now: PluginView | None) -> str:
     if now is None:
         return "its plugin is not seen any more" if was is not None else ""
     return "its plugin registered anew" if was and was.state == now.state else f"its plugin is {now.state}"
+
+
+def _socket(before: SocketView | None, after: SocketView | None, at: float) -> Iterator[NodeHappening]:
+    """The visible part of any plugin's life: its socket is made, a process listens there, or none does any more."""
+    row = after or before
+    assert row is not None
+    if text := _of_socket(before, after):
+        yield NodeHappening(at, HappeningKind.PLUGIN, f"{row.name} {text}", socket=row.name)
+
+
+def _of_socket(was: SocketView | None, now: SocketView | None) -> str:
+    if now is None:
+        return "was removed"
+    by = f", and {now.command or 'a process'} listens there" if now.is_listening else ", and nothing listens there"
+    if was is None:
+        return f"was made{by}"
+    if was.made != now.made:
+        return f"was made anew{by}"
+    if was.is_listening != now.is_listening:
+        return "has a process that listens again" if now.is_listening else "has no process that listens any more"
+    return ""
 
 
 def _problems(was: Sequence[str], now: Sequence[str], at: float) -> Iterator[NodeHappening]:

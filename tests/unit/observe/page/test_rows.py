@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,6 +24,7 @@ from plugbay.observe.view import (
     PluginView,
     ReadingProblem,
     ResourceView,
+    SocketView,
     Witness,
 )
 
@@ -102,6 +104,22 @@ def test_a_time_line_tells_of_plugins_and_of_sources() -> None:
     late = (ReadingProblem(Witness.POD_RESOURCES, "the kubelet does not answer"),)
     assert told(node(), node(problems=late)) == [(HappeningKind.PROBLEM, "the kubelet does not answer")]
     assert told(node(problems=late), node()) == [(HappeningKind.PROBLEM, "all sources can be read again")]
+
+
+def test_a_time_line_tells_of_sockets_on_any_kubelet() -> None:
+    made, listens = SocketView(name="a.sock", made=NOW), SocketView(name="a.sock", made=NOW, pid=7, command="plug")
+    bare = node()
+
+    def steps(*sockets: SocketView | None) -> list[str]:
+        views = [replace(bare, sockets=() if each is None else (each,)) for each in sockets]
+        return [text for before, after in pairwise(views) for _, text in told(before, after)]
+
+    assert steps(None, listens, made, replace(made, made=NOW + timedelta(1)), None) == [
+        "a.sock was made, and plug listens there",
+        "a.sock has no process that listens any more",
+        "a.sock was made anew, and nothing listens there",
+        "a.sock was removed",
+    ]
 
 
 def test_the_last_hour_is_kept_and_bounded() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -39,24 +39,33 @@ _CRI: Final = ("io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri")
 
 
 def read_engine(host: Host, gaps: Gaps) -> EngineSight | None:
-    """The engine of the machine, by its socket; None if there is none."""
-    for name, socket, configs in _SOCKETS:
-        path = host.at(socket)
-        try:
-            if not path.is_socket():
-                continue
-        except OSError as error:
-            gaps.note(EvidenceSource.ENGINE, socket, error)
-            continue
-        is_listening = is_answering(path) or not os.access(path, os.W_OK)
-        config = next((each for each in configs if host.at(each).is_file()), "")
-        document = _read_toml(config, host, gaps) if config else {}
-        if name == "containerd":
-            return _containerd(socket, is_listening, config, document)
-        return _crio(socket, is_listening, config, document)
+    """The engine of the machine: the first that listens, else the first with a socket; None if there is none.
+
+    An engine that was removed may leave its socket behind, and a kubelet uses one engine only.
+    """
+    looked = (_engine_at(name, socket, configs, host, gaps) for name, socket, configs in _SOCKETS)
+    found = [each for each in looked if each is not None]
+    if found:
+        return next((each for each in found if each.is_listening), found[0])
     if host.kubelet.device_plugins.is_dir() and not is_our_node(host):
         gaps.note(EvidenceSource.ENGINE, ", ".join(socket for _, socket, _ in _SOCKETS), "no container engine is there")
     return None
+
+
+def _engine_at(name: str, socket: str, configs: Sequence[str], host: Host, gaps: Gaps) -> EngineSight | None:
+    path = host.at(socket)
+    try:
+        if not path.is_socket():
+            return None
+    except OSError as error:
+        gaps.note(EvidenceSource.ENGINE, socket, error)
+        return None
+    is_listening = is_answering(path) or not os.access(path, os.W_OK)
+    config = next((each for each in configs if host.at(each).is_file()), "")
+    document = _read_toml(config, host, gaps) if config else {}
+    if name == "containerd":
+        return _containerd(socket, is_listening, config, document)
+    return _crio(socket, is_listening, config, document)
 
 
 def _read_toml(config: str, host: Host, gaps: Gaps) -> Mapping[str, object]:

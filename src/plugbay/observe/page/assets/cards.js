@@ -4,6 +4,7 @@ import { age, byId, fill, make, natural, plain } from "./elements.js";
 import { counts, devices, node, pods, resources, samples, sockets } from "./rows.js";
 import { spark } from "./sparks.js";
 
+const WELL = new Set(["Live", "streaming"]); // The words of a node and of a plugin of plugbay.
 const known = (number) => (number === null ? "unknown" : String(number));
 
 export function showFigures() {
@@ -47,7 +48,8 @@ export function showPlugins() {
 function pluginLine(row) {
   const state = row.plugin?.state || "state not known";
   const since = row.plugin?.since ? ` for ${age(row.plugin.since)}` : "";
-  return make("li", { "data-key": `r ${row.resourceName}` },
+  const look = !row.plugin ? "" : WELL.has(row.plugin.state) ? "well" : "off";
+  return make("li", { "data-key": `r ${row.resourceName}`, class: look },
     make("button", { type: "button", "data-plugin": row.resourceName }, row.resourceName), make("span", {}, ` ${state}${since}`));
 }
 
@@ -62,7 +64,7 @@ export function stateOf(row) {
 }
 
 function socketLine(row) {
-  return make("li", { "data-key": `s ${row.name}` },
+  return make("li", { "data-key": `s ${row.name}`, class: row.listening ? "well" : "off" },
     make("button", { type: "button", "data-socket": row.name }, make("code", {}, row.name)), make("span", {}, ` ${stateOf(row)}`));
 }
 

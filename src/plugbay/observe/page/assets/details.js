@@ -91,15 +91,16 @@ function openPlugin(name) {
         ...(socket ? socketFacts(socket) : [["Socket", plugin.socket ?? ""]]),
         ["Devices", `${count(row.capacity)}, of which ${count(row.allocatable)} allocatable`],
       ]),
-      life(plugin.life ?? []),
-      eventsOf((event) => event.resource === name && event.kind === "plugin"),
+      ...(plugin.life?.length ? [life(plugin.life)] : [
+        make("p", { class: "empty" }, "No registration of it is known: only a node or a plugin of plugbay tells."),
+        eventsOf((event) => event.socket === (plugin.socket || null) || (event.resource === name && event.kind === "plugin")),
+      ]),
     ];
   });
 }
 
 // Registrations and streams, the newest first, as the node or the plugin tells them.
 function life(moments) {
-  if (!moments.length) return make("p", { class: "empty" }, "No registration of it is known: only a node or a plugin of plugbay tells.");
   return make("div", {}, make("h3", {}, "Registrations and streams"), make("ol", { class: "events", id: "life" }, ...[...moments].reverse().map((each) =>
     make("li", { class: "plugin" }, make("div", {}, each.text, each.socket ? make("span", {}, ` ${each.socket}`) : null),
       make("time", { datetime: each.time, title: `${age(each.time)} ago` }, new Date(each.time).toLocaleTimeString())))));
