@@ -17,8 +17,21 @@ from typing import Final
 import pytest
 
 from plugbay.kernel.uevent import Uevent, Uevents, open_uevents
+from plugbay.model.ids import DeviceId
+from plugbay.plugins.generic.config.rules import (
+    AllOf,
+    Entry,
+    GenericConfig,
+    HealthRule,
+    Interfaces,
+    Match,
+    RuleGroup,
+    Where,
+)
 from plugbay.plugins.generic.machine.machine import SysMachine
 from plugbay.plugins.generic.machine.values import SysPath
+from plugbay.testing.fakes.kubelet import RegisteredPlugin
+from tests.contract.rigs.generic_node import generic_node
 
 DEADLINE_S: Final = 30
 CONTROL: Final = Path("/dev/loop-control")
@@ -190,3 +203,47 @@ async def test_an_interface_is_renamed_and_keeps_one_place() -> None:
         if found.device(later) is not None:
             await until(uevents, found, "remove", later)
         assert not {here, there, later} & {each.path for each in found.devices_of("net")}
+
+
+def rules(what: Match | Interfaces) -> GenericConfig:
+    group = RuleGroup(what, health=HealthRule(grace_s=0.0))
+    return GenericConfig("generic.yaml", (Entry("made", "example.com", (group,)),))
+
+
+async def listed(plugin: RegisteredPlugin, count: int) -> list[DeviceId]:
+    """Wait for a list of this length."""
+    async with asyncio.timeout(DEADLINE_S):
+        while len(plugin.devices) != count:
+            await plugin.next_list()
+    return sorted(plugin.devices)
+
+
+async def test_a_loop_device_is_offered_while_it_is_there(sockets: Path) -> None:
+    if not CONTROL.exists():
+        pytest.skip("there are no loop devices")
+    config = rules(Match(AllOf((Where("subsystem", ("block",)), Where("name", (LOOP,))))))
+    async with generic_node(sockets, config, root=Path("/")) as node:
+        plugin = await node.resource("example.com/made")
+        assert await listed(plugin, 0) == []
+        with loop_device():
+            [device] = await listed(plugin, 1)
+            answer = await plugin.client.allocate([device])
+            assert answer is not None
+            assert [each.host_path for each in answer.edits.device_nodes] == [f"/dev/{LOOP}"]
+        assert await listed(plugin, 0) == []
+
+
+@pytest.mark.skipif(shutil.which("ip") is None or os.geteuid() != 0, reason="needs root and ip")
+async def test_an_interface_is_offered_under_the_name_it_has(sockets: Path) -> None:
+    config = rules(Interfaces(Where("name", (f"{NAMES[0]}", f"{NAMES[2]}"))))
+    async with generic_node(sockets, config, root=Path("/")) as node:
+        plugin = await node.resource("example.com/made")
+        assert await listed(plugin, 0) == []
+        with veth():
+            [before] = await listed(plugin, 1)
+            links("set", NAMES[0], "name", NAMES[2])
+            async with asyncio.timeout(DEADLINE_S):
+                while list(plugin.devices) in ([], [before]):
+                    await plugin.next_list()
+            assert len(plugin.devices) == 1
+        assert await listed(plugin, 0) == []
