@@ -15,6 +15,7 @@ from typing import Final
 import pytest
 
 from plugbay.manifest import Strictness, load_pods
+from plugbay.plugins.generic.config.reading import read_config
 from plugbay.testing.fakenvml import find_compiler
 from tests.pytest_runs import LOADING
 
@@ -31,6 +32,8 @@ EXCUSE: Final = re.compile(r"<!-- (?P<kind>tested by|not run): (?P<words>.*\S) -
 TESTS: Final = re.compile(r"^def test_", re.MULTILINE)
 CALLED: Final = re.compile(r"^test_\w+\(", re.MULTILINE)
 POD: Final = re.compile(r"^kind: Pod$", re.MULTILINE)
+DEVICES: Final = re.compile(r"\Adomain: .*\ndevices:$", re.MULTILINE)
+"""The beginning of a config of the generic plugin."""
 TARGET: Final = re.compile(r"^(?P<name>[a-z][a-z0-9-]*):(?!=)", re.MULTILINE)
 MAKE: Final = re.compile(r"make( (?P<target>[a-z][a-z0-9-]*))?( [A-Z]+=\S+)*")
 LINK: Final = re.compile(r"\]\((?P<to>[^)\s#]+)(#[^)\s]*)?\)")
@@ -89,6 +92,8 @@ def check(block: Block, scratch: Path) -> None:
         run_python(block, scratch)
     elif block.language == "yaml" and POD.search(block.text):
         load_pods(block.text, source=where, mode=Strictness.STRICT)
+    elif block.language == "yaml" and DEVICES.search(block.text):
+        read_config(block.text, source=where)
     elif block.language == "sh" and calls_only_make(block.text):
         check_targets(where, block.text)
     else:

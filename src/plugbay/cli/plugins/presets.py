@@ -14,7 +14,7 @@ def declare(parser: CommandParser) -> None:
     parser.describe(
         "List the presets of the generic plugin, or print some as a config to start from. The domain in it is an "
         "example: write your own.",
-        examples=("plugbay presets", "plugbay presets serial video > devices.yaml"),
+        examples=("plugbay presets", "plugbay presets serial video"),
         run=run,
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="a preset to print")

@@ -14,7 +14,7 @@ def declare(parser: CommandParser) -> None:
     parser.describe(
         "Print the JSON Schema of a config. Editors complete and explain its fields if the first line of a YAML file "
         "is `# yaml-language-server: $schema=FILE`, with the file that the schema was written to.",
-        examples=("plugbay schema generic > generic.schema.json",),
+        examples=("plugbay schema generic",),
         run=run,
     )
     parser.add_argument("name", choices=("generic",), help="generic: the config of `plugbay serve generic`")
