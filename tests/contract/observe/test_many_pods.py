@@ -1,4 +1,4 @@
-"""Our own node with 500 pods as `who`, the exporter and the page show it. Its containers are played: none is a process."""
+"""Our own node with 500 pods, as `who`, the exporter and the page show it. Its containers are played, not run."""
 
 from __future__ import annotations
 
