@@ -97,11 +97,11 @@ def scans(machine: LargeMachine, events: int) -> Iterator[Figure]:
     for number in range(events):
         port = machine.add_port(number % 2, machine.ports + number)
         event = Uevent("add", "/" + str(port.place.relative_to(machine.sysfs.sys)), {})
-        path = f"/dev/{port.name}"
 
-        def follow(event: Uevent = event, path: str = path) -> None:
+        def follow(event: Uevent = event) -> None:
+            """The plugin is told that names in /dev have changed, and not which."""
             changed = devices.apply(event)
-            selection.after(HostChanges(paths=frozenset({path}), devices=changed))
+            selection.after(HostChanges(directories=frozenset({"/dev"}), devices=changed))
 
         taken.append(cpu_ms(follow))
     check(selection.after(HostChanges()), RULES * machine.ports + events)

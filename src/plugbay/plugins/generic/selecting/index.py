@@ -26,7 +26,7 @@ class PropertyIndex:
         self._hardware = hardware
         self._subsystems: dict[str, set[SysPath]] = {}
         self._all: set[SysPath] | None = None
-        self._values: dict[str, dict[SysPath, str | None]] = {}
+        self._values: dict[str, dict[SysPath, str]] = {}
         self._having: dict[str, dict[str, set[SysPath]]] = {}
         self._known: dict[str, set[SysPath]] = {}
 
@@ -42,21 +42,23 @@ class PropertyIndex:
 
     def value(self, device: SysDevice, name: str) -> str | None:
         """A property of a device; see `Hardware.property_of`."""
-        known = self._values.get(name, {})
-        return known[device.path] if device.path in known else self._hardware.property_of(device, name)
+        return self._values.get(name, {}).get(device.path) or self._hardware.property_of(device, name)
 
     def mend(self, devices: Iterable[SysPath]) -> frozenset[SysPath]:
         """Forget what is known of devices and of those below; all of those."""
         changed = set(devices)
         above = tuple(f"{path}/" for path in changed)
-        known = self._every() if self._all is not None else set().union(*self._subsystems.values())
-        changed.update(path for path in known if path.startswith(above))
+        for known in [self._all] if self._all is not None else [*self._subsystems.values()]:
+            changed.update([path for path in known if path.startswith(above)])
         for path in changed:
             for name, values in self._values.items():
                 self._known[name].discard(path)
                 value = values.pop(path, None)
                 if value is not None:
-                    self._having[name][value].discard(path)
+                    having = self._having[name][value]
+                    having.discard(path)
+                    if not having:
+                        del self._having[name][value]
             for paths in self._subsystems.values():
                 paths.discard(path)
             device = self._hardware.device(path)
@@ -97,25 +99,26 @@ class PropertyIndex:
         values = self._values.setdefault(where.name, {})
         having = self._having.setdefault(where.name, {})
         known = self._known.setdefault(where.name, set())
-        unknown = among - known
-        known |= unknown
-        for path in unknown:
+        for path in among - known:
             device = self._hardware.device(path)
-            value = None if device is None else self._hardware.property_of(device, where.name)
-            values[path] = value
+            if device is None:
+                continue  # it is gone, and remembering that would never end
+            known.add(path)
+            value = self._hardware.property_of(device, where.name)
             if value is not None:
+                values[path] = value
                 having.setdefault(value, set()).add(path)
         found: set[SysPath] = set()
         for pattern in where.patterns:
             if pattern == _ANYTHING:
-                found.update(path for path in among if values[path] is not None)
+                found.update(path for path in among if path in values)
                 continue
             if where.name not in _HEX and not _WILD.search(pattern):
                 found |= having.get(pattern, set()) & among
                 continue
             is_match = pattern_of(where.name, pattern)
             if len(among) < len(having):
-                found.update(path for path in among if (value := values[path]) is not None and is_match(value))
+                found.update(path for path in among if (value := values.get(path)) is not None and is_match(value))
             else:
                 found.update(*(paths & among for value, paths in having.items() if is_match(value)))
         return found

@@ -89,10 +89,9 @@ class HostSight:
         known = self._names.get(directory)
         inside = directory.rstrip("/") + "/"
         if known is not None:
-            now = self._names[directory] = sorted(self._files.names(directory))
-            return {inside + name for name in set(known) ^ set(now)}
+            return {inside + name for name in set(self._files.names(directory)).symmetric_difference(known)}
         # A directory that no pattern made us list: what was asked for in it or below it may have come or gone.
-        asked = {path for path in self._asked if path.startswith(inside)}
+        asked = {path for path in self._asked if path == directory or path.startswith(inside)}
         return asked | {each for each in self._names if each.startswith(inside)}
 
     def _mend(self, path: str) -> None:

@@ -68,3 +68,14 @@ def test_what_is_named_is_found_when_its_directory_or_one_above_it_has_changed()
     found = selection.after(HostChanges(directories=frozenset({"/dev", "/opt"})))
     assert found == looked(tree, *entries)
     assert [len(units) for units in found.units.values()] == [1, 1, 1]
+
+
+def test_a_directory_given_as_a_device_follows_what_comes_into_it() -> None:
+    tree = TreeOfData({"/dev/snd/by-path/x": "../c"})
+    sound = entry("sound", path_group("/dev/snd"))
+    selection = RuleSelection(config(sound), NoHardware(), tree)
+    assert [len(units) for units in selection.look().units.values()] == [0]
+    assert "/dev/snd" in selection.directories
+    tree.files["/dev/snd/c"] = FileKind.CHARACTER
+    found = selection.after(HostChanges(directories=frozenset({"/dev/snd"})))
+    assert [len(units) for units in found.units.values()] == [1]
