@@ -171,10 +171,11 @@ class _Reading:
                 made.refusal, made.is_answered = record.failure, True
 
     def _lists(self, number: int, record: TrafficRecord) -> Iterator[PluginTurn]:
-        if record.event is TrafficEvent.REQUEST and record.resource not in self._live:
-            self._live.add(record.resource)  # registered by the socket that the kubelet found
+        is_open = record.event in (TrafficEvent.REQUEST, TrafficEvent.ANSWER)
+        if is_open and record.resource not in self._live:
+            self._live.add(record.resource)  # it was found by its socket, or registered before the file begins
             yield PluginTurn(number, PluginAct.REGISTER, record.resource)
-        elif record.event is TrafficEvent.ANSWER:
+        if record.event is TrafficEvent.ANSWER:
             yield PluginTurn(number, PluginAct.LIST, record.resource, record.message)
         elif record.event is TrafficEvent.END and record.sender is Party.PLUGIN:
             self._live.discard(record.resource)
