@@ -129,7 +129,6 @@ class RecordShape:
         for each in self.fields():
             if each.is_required and each.name not in spots:
                 context.findings.error(node.spot, path, f"has no {each.name}, which it needs")
-                return WRONG
         if self.emptiness and not spots:
             if context.findings.is_lenient or all(is_null(each.node) for each in node.entries):  # else it is told
                 context.findings.error(node.spot, path, self.emptiness)

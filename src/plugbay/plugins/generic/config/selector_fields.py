@@ -39,7 +39,9 @@ PROPERTIES: Final = {
 }
 """Properties by which devices are chosen, each with its description."""
 
-_PLAIN_ID: Final = re.compile("[0-9a-fA-F]{4}")
+_PLAIN_HEX: Final = re.compile("[0-9a-fA-F]{4}|[0-9a-fA-F]{6}")
+_WILD: Final = frozenset("*?[")
+_ID_DIGITS: Final = 4
 _IDS: Final = ("vendor", "product")
 _EMPTINESS: Final = "is empty, so that nothing could match; write a pattern, or leave the field out"
 _PATTERN: Final = "Shell pattern (*, ?, [a-z]), or a list of which one has to match."
@@ -50,40 +52,44 @@ class PatternShape:
     """A shell pattern; a number is the text that its characters are.
 
     Attributes:
-        is_id: whether a number is an ID in hexadecimal.
+        is_hex: whether it is for a hexadecimal number, which sysfs shows in lower case; here without its ``0x``.
+        is_id: whether that has four digits.
     """
 
+    is_hex: bool = False
     is_id: bool = False
 
     def read(self, node: Node, path: FieldPath, context: ShapeContext) -> object:
-        """The pattern; IDs as sysfs writes them."""
+        """The pattern as it matches what devices are known by."""
         if not isinstance(node, Scalar) or node.kind is ScalarKind.NULL:
             return refuse(node, path, context, "a pattern or a list of patterns")
-        is_number = node.kind in (ScalarKind.INTEGER, ScalarKind.FLOAT)
-        if not self.is_id or not (is_number or node.text.lower().startswith("0x")):
-            is_plain_id = (
-                self.is_id and len(node.text) == 4 and all(each in "0123456789abcdefABCDEF" for each in node.text)
-            )
-            return node.text.lower() if is_plain_id else node.text
-        number = parse_usb_id(node, language=context.language)
-        if isinstance(number, str):
-            context.findings.error(node.spot, path, number)
-            return WRONG
-        return f"{number:04x}"
+        if self.is_id and node.kind in (ScalarKind.INTEGER, ScalarKind.FLOAT):
+            number = parse_usb_id(node, language=context.language)
+            if isinstance(number, str):
+                context.findings.error(node.spot, path, number)
+                return WRONG
+            return f"{number:04x}"
+        if not self.is_hex:
+            return node.text
+        if node.text.lower().startswith("0x"):
+            digits = node.text.lower().removeprefix("0x")
+            return digits.zfill(_ID_DIGITS) if self.is_id and not set(digits) & _WILD else digits
+        return node.text.lower() if _PLAIN_HEX.fullmatch(node.text) else node.text
 
     def schema(self, definitions: Definitions) -> dict[str, Any]:
         """A text, or a number that is one."""
         return {"type": ["string", "number", "boolean"]}
 
 
-def _patterns(*, is_id: bool = False) -> ListShape:
-    return ListShape(PatternShape(is_id), takes_one=True, emptiness=_EMPTINESS)
+def _patterns(name: str = "") -> ListShape:
+    is_id = name in _IDS
+    return ListShape(PatternShape(is_id or name == "class", is_id), takes_one=True, emptiness=_EMPTINESS)
 
 
 def selector_fields() -> tuple[Field, ...]:
     """The fields that select devices; all that are given have to match."""
     return (
-        *(Field(name, _patterns(is_id=name in _IDS), f"{text} {_PATTERN}") for name, text in PROPERTIES.items()),
+        *(Field(name, _patterns(name), f"{text} {_PATTERN}") for name, text in PROPERTIES.items()),
         Field(
             "attr",
             MappingShape(_patterns(), _key_problem),

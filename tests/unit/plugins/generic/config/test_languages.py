@@ -126,7 +126,7 @@ def test_aliases_and_merge_keys_are_written_out() -> None:
 
 def test_every_problem_is_in_the_error() -> None:
     with pytest.raises(InvalidGenericConfig) as caught:
-        read_config("devices: [" + "{}," * 12 + "]", source="f")
+        read_config("devices: [" + "{tokens: 1}," * 12 + "]", source="f")
     assert len(caught.value.problems) == 12
     assert str(caught.value).endswith("and 2 more")
 

@@ -64,6 +64,11 @@ SELECTORS = {
     "{vendor: 0x8086}": Where("vendor", ("8086",)),
     "{vendor: 8086}": Where("vendor", ("8086",)),
     "{vendor: '10c*'}": Where("vendor", ("10c*",)),
+    "{vendor: 0x10C*}": Where("vendor", ("10c*",)),
+    "{vendor: '0x407'}": Where("vendor", ("0407",)),
+    "{class: 0x030000}": Where("class", ("030000",)),
+    "{class: [0x03*, 0C03, '08']}": Where("class", ("03*", "0c03", "08")),
+    "{name: 0x1}": Where("name", ("0x1",)),
     "{vendor: ATA}": Where("vendor", ("ATA",)),
     "{serial: 0001}": Where("serial", ("0001",)),
     "{numaNode: 0}": Where("numaNode", ("0",)),
@@ -214,6 +219,18 @@ def test_the_lenient_do_not_choose_everything_by_a_misspelt_property() -> None:
     text = "domain: a.b\ndevices: [{name: x, match: {vendr: 10c4}}]\n"
     (found,) = examine_config(text, source="f", options=ReadOptions(is_lenient=True)).errors
     assert "would choose everything" in found.sentence
+
+
+def test_all_problems_of_an_entry_without_a_name_are_told() -> None:
+    text = "domain: a.b\ndevices: [{tokens: 1, usb: [{}]}, {paths: [{}], nodes: [tty], release: {}}]\n"
+    assert [each.text.partition(";")[0] for each in examine_config(text, source="f").errors] == [
+        "has no name, which it needs",
+        "usb and tokens exclude each other in one group",
+        "has no name, which it needs",
+        "has no path, which it needs",
+        "means nothing with paths, only with usb or match",
+        "has no exec, which it needs",
+    ]
 
 
 def test_names_are_unique_in_their_domain() -> None:
