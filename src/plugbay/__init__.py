@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from plugbay.errors import AllocationError, CannotRelease, PartialAllocationError
     from plugbay.model.assignments import Assignment, Origin
     from plugbay.model.devices import Device
-    from plugbay.model.edits import ContainerEdits, DeviceNode, Mount, merge_devices
+    from plugbay.model.edits import ContainerEdits, DeviceNode, Mount, NetworkInterface, merge_devices
     from plugbay.model.health import HEALTHY, Health, HealthState, unhealthy, unknown
     from plugbay.model.semver import SemVer
     from plugbay.model.sharing import EXCLUSIVE, Exclusive, Replicas
@@ -52,6 +52,7 @@ __all__ = [
     "Memory",
     "Modes",
     "Mount",
+    "NetworkInterface",
     "NodeName",
     "NodeReader",
     "OnNodes",
@@ -81,7 +82,7 @@ if not TYPE_CHECKING:  # else a misspelt name would go unnoticed
             "plugbay.errors": ["AllocationError", "CannotRelease", "PartialAllocationError"],
             "plugbay.model.assignments": ["Assignment", "Origin"],
             "plugbay.model.devices": ["Device"],
-            "plugbay.model.edits": ["ContainerEdits", "DeviceNode", "Mount", "merge_devices"],
+            "plugbay.model.edits": ["ContainerEdits", "DeviceNode", "Mount", "NetworkInterface", "merge_devices"],
             "plugbay.model.health": ["HEALTHY", "Health", "HealthState", "unhealthy", "unknown"],
             "plugbay.model.semver": ["SemVer"],
             "plugbay.model.sharing": ["EXCLUSIVE", "Exclusive", "Replicas"],

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from plugbay.cdi.nodes import FoundNode
-from plugbay.cdi.spec import Edits, SpecDeviceNode, SpecMount
+from plugbay.cdi.spec import Edits, NetDevice, SpecDeviceNode, SpecMount
 from plugbay.errors import CdiInjectionFailed, NotInCdi
 from plugbay.model import edits as model
 from plugbay.values import dataclass
@@ -55,6 +55,7 @@ def to_cdi(edits: model.ContainerEdits, find: Find = lambda _: None) -> Edits:
             )
             for mount in edits.mounts
         ),
+        net_devices=tuple(NetDevice(each.host_name, each.container_name) for each in edits.interfaces),
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from plugbay.errors import DuplicateDevice, DuplicateDeviceName, InvalidDevice
 from plugbay.model.attributes import AttributeValue, parse_capacity, problem_of
 from plugbay.model.edit_checks import problem_of_edits
-from plugbay.model.edits import NO_EDITS, ContainerEdits, DeviceNode, Mount
+from plugbay.model.edits import NO_EDITS, ContainerEdits, DeviceNode, Mount, NetworkInterface
 from plugbay.model.health import HEALTHY, Health
 from plugbay.model.ids import DeviceId, parse_device_id
 from plugbay.model.names import DeviceName, derive_name, parse_device_name
@@ -32,7 +32,7 @@ class Device:
         id: 1 to 63 bytes, unique in the resource; it must stay the same over restarts of the plugin.
         health: ``HEALTHY`` unless said otherwise.
         numa_nodes: the NUMA nodes the device is close to, 0 to 63; empty for "no information".
-        env, mounts, device_nodes, annotations, cdi_devices: what a container gets with the device.
+        env, mounts, device_nodes, annotations, cdi_devices, interfaces: what a container gets with the device.
         attributes: its properties, such as ``{"model": "A1", "driver": 535}``; a list of values is a tuple.
         capacity: its amounts of something, such as ``{"memory": "80Gi"}``.
         name: a DNS label for places that do not allow the ID; by default made from the ID. Prefer the name of a slot to
@@ -72,6 +72,7 @@ class Device:
         capacity: Mapping[str, Quantity | int | str] | None = None,
         sharing: Sharing = EXCLUSIVE,
         name: str | None = None,
+        interfaces: Iterable[NetworkInterface] = (),
     ) -> None:
         set_field = object.__setattr__
         set_field(self, "id", parse_device_id(id))
@@ -81,6 +82,7 @@ class Device:
             _all_of(id, "device_nodes", device_nodes),
             _mapping_of(id, "annotations", annotations),
             _all_of(id, "cdi_devices", cdi_devices),
+            _all_of(id, "interfaces", interfaces),
         )
         set_field(self, "health", health)
         set_field(self, "numa_nodes", frozenset(_all_of(id, "numa_nodes", numa_nodes)))

@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
+from plugbay.model.edits import ContainerEdits, DeviceNode, Mount, NetworkInterface
 
 _PERMISSIONS: Final = frozenset("rwm")
 _ENV_NAME: Final = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 """Source: Kubernetes 1.36 ``apimachinery/pkg/util/validation``, ``IsEnvVarName``."""
+_INTERFACE: Final = re.compile(r"[^\s/:\x00-\x1f\x7f-\U0010ffff]{1,15}")
+"""Source: Linux ``net/core/dev.c``, ``dev_valid_name``."""
+_OF_THE_POD: Final = ("lo", "eth0")
 _QUALIFIED: Final = re.compile(r"[^/=\s]+/[^/=\s]+=\S+")
 """``vendor/class=name``; the container engine checks the parts."""
 
@@ -29,7 +32,7 @@ def _problems(edits: ContainerEdits) -> Iterator[str]:
     for name in ("env", "annotations"):
         if not isinstance(getattr(edits, name), Mapping):
             yield f"{name} {getattr(edits, name)!r} is not a mapping"
-    for name in ("mounts", "device_nodes", "cdi_devices"):
+    for name in ("mounts", "device_nodes", "cdi_devices", "interfaces"):
         if isinstance(getattr(edits, name), str) or not isinstance(getattr(edits, name), Iterable):
             yield f"{name} {getattr(edits, name)!r} is not a list"
     yield from _problems_of_env(edits.env)
@@ -49,6 +52,8 @@ def _problems(edits: ContainerEdits) -> Iterator[str]:
     for name in edits.cdi_devices:
         if not _is_text(name) or not _QUALIFIED.fullmatch(name):
             yield f"CDI device {name!r} is not a qualified name such as example.com/card=card0"
+    for interface in edits.interfaces:
+        yield from _problems_of_interface(interface)
 
 
 def _problems_of_env(env: Mapping[str, str]) -> Iterator[str]:
@@ -63,6 +68,18 @@ def _problems_of_annotations(annotations: Mapping[str, str]) -> Iterator[str]:
     for key, value in annotations.items():
         if not _is_text(key) or not _is_text(value):
             yield f"annotation {key!r}: {value!r} is not made of two texts"
+
+
+def _problems_of_interface(interface: object) -> Iterator[str]:
+    if not isinstance(interface, NetworkInterface):
+        yield f"interface {interface!r} is not a plugbay.NetworkInterface"
+        return
+    for name in (interface.host_name, interface.container_name):
+        if not isinstance(name, str) or not _INTERFACE.fullmatch(name) or name in (".", ".."):
+            yield f"{name!r} is not the name of a network interface: 1 to 15 characters, no blanks, / or :"
+    if interface.container_name in _OF_THE_POD:
+        taken = interface.container_name
+        yield f"interface {interface.host_name} cannot be {taken} in a pod, which has one of that name"
 
 
 def _problems_of_path(path: str) -> Iterator[str]:

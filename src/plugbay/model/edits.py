@@ -56,6 +56,19 @@ class DeviceNode:
         object.__setattr__(self, "permissions", permissions)
 
 
+@dataclass(frozen=True, slots=True)
+class NetworkInterface:
+    """A network interface of the host that moves into the pod; a kubelet passes it on by CDI alone.
+
+    Args:
+        host_name: such as ``enp1s0f0v3``.
+        container_name: in the pod; not that of an interface which the pod has anyway, such as ``eth0``.
+    """
+
+    host_name: str
+    container_name: str
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class ContainerEdits:
     """Everything one Allocate answer can give a container; takes the same arguments as a `Device`.
@@ -64,6 +77,7 @@ class ContainerEdits:
         env: variable name to literal value.
         annotations: annotations of the container at the runtime, not of the pod.
         cdi_devices: qualified CDI names, ``vendor/class=device``.
+        interfaces: network interfaces, of a device with a CDI kind only.
     """
 
     env: Mapping[str, str]
@@ -71,6 +85,7 @@ class ContainerEdits:
     device_nodes: tuple[DeviceNode, ...]
     annotations: Mapping[str, str]
     cdi_devices: tuple[str, ...]
+    interfaces: tuple[NetworkInterface, ...]
 
     def __init__(
         self,
@@ -79,6 +94,7 @@ class ContainerEdits:
         device_nodes: Iterable[DeviceNode] = (),
         annotations: Mapping[str, str] | None = None,
         cdi_devices: Iterable[str] = (),
+        interfaces: Iterable[NetworkInterface] = (),
     ) -> None:
         set_field = object.__setattr__
         set_field(self, "env", {} if env is None else env)
@@ -86,6 +102,7 @@ class ContainerEdits:
         set_field(self, "device_nodes", _all_of(device_nodes))
         set_field(self, "annotations", {} if annotations is None else annotations)
         set_field(self, "cdi_devices", _all_of(cdi_devices))
+        set_field(self, "interfaces", _all_of(interfaces))
 
 
 def _set_paths(item: Mount | DeviceNode, host_path: str | PathLike, container_path: str | PathLike | None) -> None:
@@ -113,7 +130,7 @@ def merge_devices(edits: Iterable[ContainerEdits], *, join_env: str | None = ","
     """Merge the edits of several devices of one plugin into one answer.
 
     The values of one environment variable are joined by ``join_env`` in the order of ``edits``, equal values too, so
-    that lists of several variables stay in step; equal mounts, nodes and CDI names appear once. With
+    that lists of several variables stay in step; equal mounts, nodes, interfaces and CDI names appear once. With
     ``join_env=None`` equal values appear once as well, and different values are a conflict.
 
     Raises:
@@ -124,6 +141,7 @@ def merge_devices(edits: Iterable[ContainerEdits], *, join_env: str | None = ","
     nodes: dict[str, DeviceNode] = {}
     annotations: dict[str, str] = {}
     cdi: dict[str, None] = {}
+    interfaces: dict[NetworkInterface, None] = {}
     for edit in edits:
         for name, value in edit.env.items():
             env.setdefault(name, []).append(value)
@@ -133,12 +151,14 @@ def merge_devices(edits: Iterable[ContainerEdits], *, join_env: str | None = ","
             if annotations.setdefault(key, value) != value:
                 raise ConflictingEdits("annotation", key, annotations[key], value)
         cdi.update(dict.fromkeys(edit.cdi_devices))
+        interfaces.update(dict.fromkeys(edit.interfaces))
     return ContainerEdits(
         env={name: _join(name, values, join_env) for name, values in env.items()},
         mounts=tuple(mounts.values()),
         device_nodes=tuple(nodes.values()),
         annotations=annotations,
         cdi_devices=tuple(cdi),
+        interfaces=tuple(interfaces),
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from plugbay import CdiAnswer, ContainerEdits, Device, Mount, Replicas
+from plugbay import CdiAnswer, ContainerEdits, Device, Mount, NetworkInterface, Replicas
 from plugbay.cdi.host import host_node
 from plugbay.cdi.inject import inject
 from plugbay.cdi.names import parse_qualified_name
@@ -64,6 +64,23 @@ async def test_one_device_is_given_by_its_name(machine: Machine) -> None:
         answer = await allocate(plugin, "g1")
         assert answer == ContainerEdits(cdi_devices=(f"{KIND}=g1",))
         assert injected_env(machine, answer) == ["GOPHERS=g1"]
+
+
+async def test_a_network_interface_is_given_by_its_name_and_in_no_other_way(machine: Machine) -> None:
+    nic = Device("nic0", interfaces=[NetworkInterface("enp1s0f0v3", "fast0")])
+    gophers = Gophers(nic)
+    async with machine.served(gophers) as plugin:
+        answer = await allocate(plugin, "nic0")
+        assert answer == ContainerEdits(cdi_devices=(f"{KIND}=nic0",))
+        edits = machine.scan().edits([parse_qualified_name(each) for each in answer.cdi_devices])
+        oci = inject(edits, {}, partial(host_node, root=Path("/")))
+        assert oci["linux"]["netDevices"] == {"enp1s0f0v3": {"name": "fast0"}}
+    gophers.cdi_answer = CdiAnswer.EDITS
+    async with machine.served(gophers) as plugin:
+        with pytest.raises(
+            RpcFailed, match="enp1s0f0v3 cannot move into the pod: an answer has no place for a network"
+        ):
+            await allocate(plugin, "nic0")
 
 
 async def test_variables_of_several_devices_are_joined(machine: Machine) -> None:

@@ -113,6 +113,8 @@ def answer(
         plain = replace(plain, cdi_devices=tuple(dict.fromkeys((*names, *plain.cdi_devices))))
     if CdiAnswer.ANNOTATIONS in how and names:
         plain = replace(plain, annotations={**plain.annotations, _key(resource): ",".join(names)})
+    if names and how is not CdiAnswer.EDITS:  # the names bring interfaces
+        plain = replace(plain, interfaces=tuple(each for each in plain.interfaces if each not in merged.interfaces))
     return plain
 
 
@@ -134,6 +136,7 @@ def _both(merged: ContainerEdits, given: ContainerEdits) -> ContainerEdits:
         device_nodes=tuple({each.container_path: each for each in nodes}.values()),
         annotations=given.annotations,
         cdi_devices=given.cdi_devices,
+        interfaces=merged.interfaces,
     )
 
 

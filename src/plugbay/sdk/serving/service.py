@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from plugbay.errors import (
+    AllocationError,
     DeviceListTooLarge,
     DevicesStillUsed,
     PartialAllocationError,
@@ -223,6 +224,11 @@ class PluginService:
             with contextlib.nullcontext() if mode is None else mode.using(devices, undone_by=undone_by):
                 with self._reports.about("allocate", _ids_of(chosen)):
                     edits = await self._edits_for(chosen)
+                if edits.interfaces:
+                    raise AllocationError(
+                        f"{edits.interfaces[0].host_name} cannot move into the pod: an answer has no place for "
+                        "interfaces, and the plugin does not give its devices by their names in CDI"
+                    )
         logger.info("allocated %s of %s", ", ".join(device.id for device in chosen), self._plugin.resource_name)
         return edits
 

@@ -70,4 +70,12 @@ def _collision(granted: Granted) -> str:
                     f"container, {thing.container_path}: in the plugin's config, end mountPath with a / or name the "
                     "device in it, as in /dev/{name}"
                 )
+    inside: dict[str, str] = {}
+    for _, device in granted:
+        for interface in device.edits.interfaces:
+            if (host := inside.setdefault(interface.container_name, interface.host_name)) != interface.host_name:
+                return (
+                    f"the network interfaces {host} and {interface.host_name} would both be {interface.container_name} "
+                    "in the pod: in the plugin's config, name the interface in interfaceName, as in {name}"
+                )
     return ""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from plugbay.errors import InvalidDevice
+from plugbay.cdi.names import parse_kind
+from plugbay.errors import InvalidCdiName, InvalidDevice
 from plugbay.model.devices import MAX_NUMA_NODE, Device
-from plugbay.model.edits import DeviceNode, Mount
-from plugbay.plugins.generic.config.rules import Entry, Gifts
+from plugbay.model.edits import DeviceNode, Mount, NetworkInterface
+from plugbay.plugins.generic.config.rules import Entry, Gifts, Interfaces
 from plugbay.plugins.generic.selecting.units import Unit
 from plugbay.plugins.generic.templates import places
 from plugbay.plugins.generic.templates.template import TemplateProblem
@@ -16,6 +17,7 @@ from plugbay.plugins.generic.templates.template import TemplateProblem
 LinksOf = Callable[[str], Sequence[str]]
 """The links below ``/dev`` that lead to a node of the host, such as those in ``/dev/serial/by-id``."""
 
+_KIND: Final = "plugbay.interfaces/net"
 _Placed = TypeVar("_Placed", Mount, DeviceNode)
 
 
@@ -42,12 +44,23 @@ def device_of(unit: Unit, *, links_of: LinksOf = no_links) -> Device:
         mounts=_placed(unit, [*unit.mounts, *_mounts(unit, gifts)]),
         env=env_of(unit),
         annotations={} if cdi_kind_of(unit.entry) else annotations_of(unit),
+        interfaces=_interfaces(unit),
     )
 
 
 def cdi_kind_of(entry: Entry) -> str:
-    """The CDI kind of an entry's resources; empty for none."""
-    return next((group.gifts.cdi_kind for group in entry.groups if group.gifts.cdi_kind), "")
+    """The CDI kind of an entry's resources; empty for none.
+
+    Network interfaces go by CDI alone, so that an entry with some has a kind in any case: it is made of its name.
+    """
+    if given := next((group.gifts.cdi_kind for group in entry.groups if group.gifts.cdi_kind), ""):
+        return given
+    if not any(isinstance(group.what, Interfaces) for group in entry.groups):
+        return ""
+    try:
+        return str(parse_kind(f"{entry.domain}/{entry.name}"))
+    except InvalidCdiName:
+        return _KIND
 
 
 def env_of(unit: Unit, *, index: int | None = None) -> dict[str, str]:
@@ -87,6 +100,14 @@ def _mounts(unit: Unit, gifts: Gifts) -> Iterator[Mount]:
         host = _text(unit, "mount", places.filled_path(rule.host_path, unit.facts))
         place = _text(unit, "mount", places.container_path(rule.container_path, host, unit.facts))
         yield Mount(host, container_path=place, read_only=rule.is_read_only)
+
+
+def _interfaces(unit: Unit) -> Iterator[NetworkInterface]:
+    what = unit.group.what
+    template = what.container_name if isinstance(what, Interfaces) else ""
+    for name in unit.interfaces:
+        inside = _text(unit, "interface", places.filled_key(template, unit.facts)) if template else name
+        yield NetworkInterface(name, inside)
 
 
 def _placed(unit: Unit, wanted: Iterable[_Placed]) -> list[_Placed]:

@@ -1,14 +1,20 @@
 """Devices for units: variables, mounts, annotations, links, and what a device's own words may not do."""
 
+from dataclasses import replace
+
 import pytest
 
+from plugbay.cdi.names import CdiKind
+from plugbay.cdi.spec import NetDevice
 from plugbay.errors import InvalidDevice
-from plugbay.model.edits import DeviceNode, Mount
+from plugbay.model.edits import DeviceNode, Mount, NetworkInterface
 from plugbay.plugins.generic.answers.devices import cdi_kind_of, device_of
-from plugbay.plugins.generic.config.rules import Gifts, MountRule
+from plugbay.plugins.generic.config.rules import Gifts, Interfaces, MountRule, Where
+from plugbay.plugins.generic.selecting.units import Unit
 from plugbay.plugins.generic.templates.places import container_path, filled_path
 from plugbay.plugins.generic.templates.template import TemplateProblem
-from tests.unit.plugins.generic.answers.units import group, tty, unit
+from plugbay.sdk.cdi.entries import entries_of, spec_of
+from tests.unit.plugins.generic.answers.units import NO_GIFTS, group, tty, unit
 
 BY_ID = "/dev/serial/by-id/usb-Acme_Stick_0000-if00-port0"
 
@@ -111,3 +117,39 @@ def test_a_path_in_the_container_is_where_its_template_says(template: str, facts
 )
 def test_a_serial_number_cannot_lead_elsewhere(template: str, facts: dict[str, str], problem: str) -> None:
     assert filled_path(template, facts) == TemplateProblem(problem, 0)
+
+
+INTERFACES = Interfaces(Where("driver", ("mlx5_core",)))
+
+
+def nic(name: str, what: Interfaces = INTERFACES, gifts: Gifts = NO_GIFTS) -> Unit:
+    return replace(unit(name, group(gifts, what=what), facts={"name": name}), interfaces=(name,))
+
+
+def test_an_interface_moves_by_cdi_under_its_own_name_or_one_by_a_template() -> None:
+    assert device_of(nic("enp1s0")).edits.interfaces == (NetworkInterface("enp1s0", "enp1s0"),)
+    named = replace(INTERFACES, container_name="fast-{name}")
+    assert device_of(nic("ib0", named)).edits.interfaces == (NetworkInterface("ib0", "fast-ib0"),)
+    assert cdi_kind_of(nic("ib0").entry) == "example.com/serial"
+    assert cdi_kind_of(replace(nic("ib0").entry, name="{vendor}-{model}")) == "plugbay.interfaces/net"
+    assert cdi_kind_of(nic("ib0", gifts=Gifts(cdi_kind="a.example/b")).entry) == "a.example/b"
+
+
+@pytest.mark.parametrize(
+    ("template", "problem"),
+    [
+        ("eth0", "interface enp1s0 cannot be eth0 in a pod, which has one of that name"),
+        ("a-very-long-{name}", "'a-very-long-enp1s0' is not the name of a network interface: 1 to 15 characters"),
+        ("{serial}", "its interface cannot be made: {serial}: the device has no serial"),
+    ],
+)
+def test_a_name_that_no_interface_of_a_pod_can_have_is_told(template: str, problem: str) -> None:
+    with pytest.raises(InvalidDevice) as caught:
+        device_of(nic("enp1s0", replace(INTERFACES, container_name=template)))
+    assert problem in str(caught.value)
+
+
+def test_the_spec_of_an_interface_is_of_the_first_version_that_has_them() -> None:
+    spec = spec_of(CdiKind("example.com", "serial"), {"ib0": entries_of(device_of(nic("ib0")))})
+    assert spec.version == "1.1.0"
+    assert [entry.edits.net_devices for entry in spec.devices] == [(NetDevice("ib0", "ib0"),)]

@@ -13,7 +13,7 @@ from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
 from plugbay.model.ids import DeviceId
 from plugbay.plugins.generic.answers.answering import answer
 from plugbay.plugins.generic.answers.devices import device_of
-from plugbay.plugins.generic.config.rules import Gifts, PathRule, Paths
+from plugbay.plugins.generic.config.rules import Gifts, Interfaces, PathRule, Paths, Where
 from plugbay.plugins.generic.machine.values import SysPath
 from plugbay.plugins.generic.selecting.units import Unit
 from tests.unit.plugins.generic.answers.units import group, tty, unit
@@ -138,6 +138,22 @@ def test_a_node_that_is_another_device_now_is_refused(host: Path) -> None:
     assert problem([stick], host) == (
         f"/dev/ttyUSB0 is another device now, {port.format(2, 2)}; "
         "ask again in a moment, when the list of devices is new"
+    )
+
+
+def test_two_interfaces_of_one_name_in_the_pod_are_refused(tmp_path: Path) -> None:
+    what = Interfaces(Where("name", ("ib*",)), "fast0")
+    cards = [replace(unit(name, group(what=what)), interfaces=(name,)) for name in ("ib0", "ib1")]
+    for name in ("ib0", "ib1"):
+        (tmp_path / "sys/class/net" / name).mkdir(parents=True)
+    assert given(cards[0], root=tmp_path, has_cdi=True) == ContainerEdits()
+    assert problem(cards, tmp_path) == (
+        "the network interfaces ib0 and ib1 would both be fast0 in the pod: in the plugin's config, name the interface "
+        "in interfaceName, as in {name}"
+    )
+    (tmp_path / "sys/class/net/ib0").rmdir()
+    assert problem(cards[:1], tmp_path) == (
+        "the network interface ib0 is not on the host any more; ask again when it is back"
     )
 
 
