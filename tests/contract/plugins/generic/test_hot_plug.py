@@ -12,6 +12,7 @@ from plugbay.kubelet.checkpoint import encode
 from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry
 from plugbay.plugins.generic.config.rules import Entry, GenericConfig, HealthRule, PathRule, Paths, RuleGroup
 from plugbay.plugins.generic.serving import vanishing
+from plugbay.sdk.process import recent_allocations
 from plugbay.testing.fakes.kubelet import RegisteredPlugin
 from tests.contract.rigs.generic_node import GenericNode, generic_node, unhealthy, until
 
@@ -99,6 +100,25 @@ async def test_a_device_that_a_pod_holds_stays_listed(sockets: Path, monkeypatch
         checkpoint.write_bytes(encode(CheckpointData([])))
         await until(lambda: not plugin.devices)
         assert not plugin.ended.is_set()
+
+
+async def test_a_device_that_was_given_a_moment_ago_stays_listed(
+    sockets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kubelet may not have written that down yet."""
+    monkeypatch.setattr(vanishing, "HELD_AGAIN_S", 0.05)
+    monkeypatch.setattr(recent_allocations, "UNWRITTEN_S", 1.0)
+    rules = config(entry("tty", "/dev/ttyUSB*", grace_s=0.0))
+    async with generic_node(sockets, rules, "/dev/ttyUSB0", "/dev/ttyUSB1") as node:
+        plugin = await node.resource(TTY)
+        await until(lambda: len(plugin.devices) == 2)
+        given, _ = list(plugin.devices)
+        await plugin.client.allocate([given])
+        node.remove("/dev/ttyUSB0")
+        node.remove("/dev/ttyUSB1")
+        await until(lambda: list(plugin.devices) == [given])
+        assert unhealthy(plugin) == {given: "Vanished"}
+        await until(lambda: not plugin.devices)
 
 
 @pytest.mark.parametrize("pattern", ["/dev/serial/by-id/x", "/dev/serial/by-id/*", "/dev/*/by-id/x"])

@@ -10,7 +10,7 @@ import pytest
 from plugbay.kubelet.checkpoint import encode
 from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry
 from plugbay.model.ids import DeviceId
-from plugbay.plugins.nvidia.serving import allocations
+from plugbay.sdk.process import recent_allocations
 from plugbay.testing.fakenvml import a100_nvswitch, fake_driver, h100_mig, in_mig_mode, lay_out_machine
 from tests.contract.conftest import Plugbay
 from tests.contract.rigs.gpu_node import gpu_node, unhealthy, until, watched
@@ -82,7 +82,7 @@ async def test_a_device_that_was_just_given_out_stays_until_the_checkpoint_must_
     sockets: Path, nvml_library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A kubelet writes its checkpoint after the answer to Allocate, and a node of ours up to a second later."""
-    monkeypatch.setattr(allocations, "UNWRITTEN_S", 2.0)
+    monkeypatch.setattr(recent_allocations, "UNWRITTEN_S", 2.0)
     machine = h100_mig()
     gpu = machine.gpus[5]
     assert gpu.mig is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -15,8 +15,8 @@ from plugbay.plugins.generic.selecting.units import Unit
 from plugbay.plugins.generic.serving.commanding import UnfilledCommand, command_environ, command_words
 from plugbay.plugins.generic.serving.commands import run_command
 from plugbay.plugins.generic.serving.opening import opening, reading
+from plugbay.plugins.generic.serving.surroundings import PluginSurroundings
 from plugbay.sdk.author.checks import health
-from plugbay.values import dataclass
 
 OPENS_EVERY_S: Final = 30.0
 """The kernel does not tell when a device stops to open."""
@@ -27,23 +27,10 @@ _TO_END_S: Final = 5.0
 Check = Callable[[Device], Health | Awaitable[Health]]
 
 
-@dataclass(frozen=True, slots=True)
-class CheckSurroundings:
-    """The things that checks need besides the device.
-
-    Attributes:
-        root: of the machine's files.
-        variables: the environment of commands.
-    """
-
-    root: Path
-    variables: Mapping[str, str]
-
-
 def checks_by(
     rules: tuple[HealthRule, ...],
     unit_of: Callable[[DeviceId], Unit | None],
-    around: CheckSurroundings,
+    around: PluginSurroundings,
     outcomes: Counter[str],
 ) -> Iterator[Check]:
     """The checks that groups of one resource want, for `plugbay.sdk.author.plugin.health_checks`.
@@ -75,7 +62,7 @@ def _opening(unit: Unit, root: Path) -> Health:
 def _command_check(
     rule: CommandRule,
     unit_of: Callable[[DeviceId], Unit | None],
-    around: CheckSurroundings,
+    around: PluginSurroundings,
     outcomes: Counter[str],
 ) -> Check:
     @health(every=rule.every_s, fall=1, timeout=rule.timeout_s + _TO_END_S)

@@ -31,13 +31,15 @@ class DeviceMaker:
         self._units: dict[ResourceName, tuple[Unit, ...]] = {}
         self._made: dict[ResourceName, dict[DeviceId, Device]] = {}
         self._troubles: dict[ResourceName, tuple[RuleTrouble, ...]] = {}
+        self._with_links: set[ResourceName] = set()
 
     def make(self, selected: SelectedUnits) -> MadeDevices:
         """The devices of a look; a resource with the same units as before has the same devices."""
         for gone in self._units.keys() - selected.units.keys():
             del self._units[gone], self._made[gone], self._troubles[gone]
+            self._with_links.discard(gone)
         for name, units in selected.units.items():
-            if self._units.get(name) is not units or any(unit.group.gifts.keeps_links for unit in units):
+            if self._units.get(name) is not units or name in self._with_links:
                 self._make_anew(name, units)
         troubles = tuple(trouble for name in sorted(self._troubles) for trouble in self._troubles[name])
         return MadeDevices(dict(self._made), troubles)
@@ -55,7 +57,10 @@ class DeviceMaker:
             except InvalidDevice as error:
                 troubles.append(RuleTrouble(name, f"not offered: {error}"))
         self._units[name], self._troubles[name] = units, tuple(troubles)
-        if made != known:
+        self._with_links.discard(name)
+        if any(unit.group.gifts.keeps_links for unit in units):
+            self._with_links.add(name)
+        if made != known or not made:
             self._made[name] = made
 
 

@@ -89,17 +89,22 @@ def offers_of(
         ailing: why units that are there are not healthy.
         before: the offers before these, which have the devices of what has vanished since.
     """
-    for name in sorted({*selected.units, *vanished.resources()}):
-        there = made.by_resource.get(name, {})
+    gone = vanished.by_resource()
+    for name in sorted({*selected.units, *gone}):
+        there, last = made.by_resource.get(name, {}), before.get(name)
+        if last is not None and last.devices is there and name not in gone and not ailing and not last.ailing:
+            if there or last.entry in config.entries:
+                yield last  # as it is with most resources at most looks
+                continue
         units = {unit.id: unit for unit in selected.units.get(name, ()) if unit.id in there}
-        listed = before[name].devices if name in before else {}
-        gone = {each.unit.id: each.unit for each in vanished.of(name) if each.unit.id in listed}
-        entry = next((unit.entry for unit in (*units.values(), *gone.values())), None) or _entry_named(config, name)
+        listed = last.devices if last is not None else {}
+        missed = {each.unit.id: each.unit for each in gone.get(name, ()) if each.unit.id in listed}
+        entry = next((unit.entry for unit in (*units.values(), *missed.values())), None) or _entry_named(config, name)
         if entry is not None:
             health = {id: ailing[name, id] for id in units if (name, id) in ailing} if ailing else {}
-            health |= {id: _gone(unit) for id, unit in gone.items()}
-            devices = {**{id: listed[id] for id in gone}, **there}
-            yield GenericOffer(name, entry, devices, {**gone, **units}, health, len(units))
+            health |= {id: _gone(unit) for id, unit in missed.items()}
+            devices = {**{id: listed[id] for id in missed}, **there} if missed else there
+            yield GenericOffer(name, entry, devices, {**missed, **units}, health, len(units))
 
 
 def _entry_named(config: GenericConfig, name: ResourceName) -> Entry | None:

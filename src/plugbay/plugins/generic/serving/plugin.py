@@ -16,10 +16,12 @@ from plugbay.plugins.generic.answers.answering import answer
 from plugbay.plugins.generic.selecting.units import Unit
 from plugbay.plugins.generic.serving.commanding import UnfilledCommand, command_environ, command_words
 from plugbay.plugins.generic.serving.commands import run_command
-from plugbay.plugins.generic.serving.health import CheckSurroundings, checks_by
+from plugbay.plugins.generic.serving.health import checks_by
 from plugbay.plugins.generic.serving.offers import GenericOffer, shape_of
+from plugbay.plugins.generic.serving.surroundings import PluginSurroundings
 from plugbay.sdk.author.plugin import DevicePlugin
 from plugbay.sdk.author.release_settings import ReleasePolicy
+from plugbay.sdk.hooks.calls import in_thread
 
 
 class GenericPlugin(DevicePlugin):
@@ -32,7 +34,7 @@ class GenericPlugin(DevicePlugin):
         checked, released: count ends of commands of health checks and releases: ``ok``, ``failed``, ``late``.
     """
 
-    def __init__(self, offer: GenericOffer, around: CheckSurroundings) -> None:
+    def __init__(self, offer: GenericOffer, around: PluginSurroundings) -> None:
         self.resource_name = offer.resource
         self.shape = shape_of(offer.entry)
         self.checked = Counter[str]()
@@ -81,12 +83,16 @@ class GenericPlugin(DevicePlugin):
     def _with_health(self, device: Device) -> Device:
         return device.with_health(self._offer.ailing.get(device.id) or self._unreleased.get(device.id, HEALTHY))
 
-    def allocate(self, devices: Sequence[Device]) -> ContainerEdits:
+    async def allocate(self, devices: Sequence[Device]) -> ContainerEdits:
         units = self._offer.units
         if gone := [device.id for device in devices if device.id not in units]:
             raise AllocationError(f"device {gone[0]} is not on the machine any more")
         granted = [(units[device.id], device) for device in devices]
-        return answer(granted, has_cdi=bool(self.shape.cdi_kind), root=self._around.root)
+        has_cdi, root = bool(self.shape.cdi_kind), self._around.root
+        edits: ContainerEdits = await in_thread(lambda: answer(granted, has_cdi=has_cdi, root=root))
+        ids = [device.id for device in devices]
+        self._around.given.note(self._offer.resource, ids, asyncio.get_running_loop().time())
+        return edits
 
     def _preferred(self, available: Sequence[Device], must_include: Sequence[Device], size: int) -> Sequence[Device]:
         # Imported here: a kubelet asks for it when the plugin has long been registered.

@@ -17,11 +17,11 @@ from plugbay.plugins.generic.selecting.units import Unit
 from plugbay.plugins.generic.serving.configuring import ActiveRules
 from plugbay.plugins.generic.serving.counts import LookCounts
 from plugbay.plugins.generic.serving.events import POLL_S, MachineEvents, MachineNews
-from plugbay.plugins.generic.serving.health import CheckSurroundings
 from plugbay.plugins.generic.serving.looks import RuleLooks, RuleSight
 from plugbay.plugins.generic.serving.offers import GenericOffer, offers_of, shape_of
 from plugbay.plugins.generic.serving.plugin import GenericPlugin
 from plugbay.plugins.generic.serving.settings import GenericSettings
+from plugbay.plugins.generic.serving.surroundings import PluginSurroundings
 from plugbay.plugins.generic.serving.vanishing import Held, VanishedUnits
 from plugbay.sdk.author.plugin import DevicePlugin
 from plugbay.sdk.hooks.calls import in_thread
@@ -32,6 +32,7 @@ from plugbay.sdk.watching import PathChanges, Watches
 if TYPE_CHECKING:
     from plugbay.model.podresources import PodResources
     from plugbay.ops.metrics import Metric
+    from plugbay.sdk.author.needs import Need
     from plugbay.sdk.serving.server import PluginServer
 
 logger = logging.getLogger(__name__)
@@ -70,7 +71,7 @@ class GenericSource:
         self._backoff = Backoff(RETRIES)
         self._told: frozenset[str] = frozenset()
         self._has_failed = False
-        self._around = CheckSurroundings(settings.root, settings.variables)
+        self._around = PluginSurroundings(settings.root, settings.variables)
 
     @property
     def members(self) -> Sequence[DevicePlugin]:
@@ -85,6 +86,13 @@ class GenericSource:
     def config(self) -> GenericConfig:
         """The config in use."""
         return self._rules.config
+
+    @property
+    def needs(self) -> Sequence[Need]:
+        """The rights that it needs on a node with its rules."""
+        from plugbay.plugins.generic.answers.needs import generic_needs  # imported here: only a manifest needs it
+
+        return generic_needs(self._rules.config)
 
     def follow_assignments(self, ask: Callable[[], Held]) -> None:
         """Ask by ``ask`` which devices pods hold, when some are gone."""
@@ -192,14 +200,15 @@ class GenericSource:
         """The devices that pods hold; None when that cannot be known."""
         if self._ask_held is None:
             return {}
+        now = asyncio.get_running_loop().time()
         try:
-            held: Held = await in_thread(self._ask_held)
+            written: Held = await in_thread(self._ask_held)
         except FileNotFoundError:
-            return {}  # a kubelet that has given nothing away has no checkpoint
+            written = {}  # a kubelet that has given nothing away has no checkpoint
         except (OSError, CorruptCheckpoint) as error:
             logger.warning("cannot find out which devices pods have, so devices that are gone stay listed: %s", error)
             return None
-        return held
+        return self._around.given.beside(written, now)
 
     def _offer(self, config: GenericConfig, sight: RuleSight) -> None:
         plugins: dict[ResourceName, GenericPlugin] = {}
@@ -211,6 +220,8 @@ class GenericSource:
     def _plugin_for(self, offer: GenericOffer) -> GenericPlugin:
         """The plugin that serves the resource already, unless it was registered as something else."""
         plugin = self._plugins.get(offer.resource)
+        if plugin is not None and plugin.offered is offer:
+            return plugin
         if plugin is None or plugin.shape != shape_of(offer.entry):
             return GenericPlugin(offer, self._around)
         plugin.offer(offer)

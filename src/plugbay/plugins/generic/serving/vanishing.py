@@ -6,7 +6,7 @@ pulled out. One that a pod holds stays for as long as the pod does, one that non
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from plugbay.model.ids import DeviceId, ResourceName
@@ -81,9 +81,12 @@ class VanishedUnits:
                 left.append(each.unit)
         return left
 
-    def of(self, resource: ResourceName) -> Iterator[VanishedUnit]:
-        """Those of a resource."""
-        return (each for (name, _), each in self._vanished.items() if name == resource)
+    def by_resource(self) -> Mapping[ResourceName, Sequence[VanishedUnit]]:
+        """Those that are listed still."""
+        found: dict[ResourceName, list[VanishedUnit]] = {}
+        for (name, _), each in self._vanished.items():
+            found.setdefault(name, []).append(each)
+        return found
 
     def resources(self) -> frozenset[ResourceName]:
         """The resources that have some."""

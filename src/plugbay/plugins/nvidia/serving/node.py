@@ -19,7 +19,6 @@ from plugbay.plugins.nvidia.nvml.troubles import DriverTrouble
 from plugbay.plugins.nvidia.platform.imex import find_channels
 from plugbay.plugins.nvidia.platform.roots import ContainerRoots, present_control_nodes
 from plugbay.plugins.nvidia.platform.signs import find_signs
-from plugbay.plugins.nvidia.serving.allocations import RecentAllocations
 from plugbay.plugins.nvidia.serving.gone import Assigned, gone_devices, held_devices
 from plugbay.plugins.nvidia.serving.settings import NodeSettings, has_library, roots_of
 from plugbay.plugins.nvidia.serving.sight import Sight, seen
@@ -27,6 +26,7 @@ from plugbay.plugins.nvidia.serving.written import WrittenSpecs, driver_nodes
 from plugbay.plugins.nvidia.survey import LinkMatrix, MigMinors, Survey
 from plugbay.plugins.nvidia.survey.mig_minors import NO_MIG_MINORS, PATH
 from plugbay.sdk.hooks.calls import in_thread
+from plugbay.sdk.process.recent_allocations import RecentAllocations
 
 logger = logging.getLogger(__name__)
 

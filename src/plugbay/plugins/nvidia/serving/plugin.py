@@ -12,10 +12,10 @@ from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import DeviceId
 from plugbay.plugins.nvidia.answers.answering import answer
 from plugbay.plugins.nvidia.answers.requests import requested_devices
-from plugbay.plugins.nvidia.serving.allocations import RecentAllocations
 from plugbay.plugins.nvidia.serving.offers import ResourceOffer, covering
 from plugbay.sdk.author.by_ids import AnswersByIds
 from plugbay.sdk.hooks.calls import in_thread
+from plugbay.sdk.process.recent_allocations import RecentAllocations
 
 _MANY: Final = 8
 """More GPUs than these may take some milliseconds to choose from, in which other calls are answered."""

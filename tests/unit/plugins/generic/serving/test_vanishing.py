@@ -33,7 +33,7 @@ class Looks:
 
     @property
     def listed(self) -> list[str]:
-        return [each.unit.id for each in self.vanished.of(TTY)]
+        return [each.unit.id for each in self.vanished.by_resource().get(TTY, ())]
 
 
 def test_a_unit_that_is_gone_stays_for_its_grace_time() -> None:
@@ -71,7 +71,7 @@ def test_a_unit_that_a_pod_may_hold_stays(held: Held | None) -> None:
     vanished.miss(units("a", "b"), units(), moment=0, keeps=lambda _: True)
     assert vanished.is_due(60)
     assert [unit.id for unit in vanished.expire(60, held)] == ([] if held is None else ["b"])
-    assert "a" in [each.unit.id for each in vanished.of(TTY)]
+    assert "a" in [each.unit.id for each in vanished.by_resource()[TTY]]
     assert vanished.next_due() == 60 + HELD_AGAIN_S
     assert "a" in [unit.id for unit in vanished.expire(60 + HELD_AGAIN_S, {})]
 
