@@ -3,6 +3,10 @@
 A device that tells a serial number is known by it. Devices that tell none, or the same as another of their model, are
 known by the port they are in. The kernel's own numbers, as in ``ttyUSB0``, say nothing: they go by order of arrival.
 
+An identity does not change while its device is there: a pod may have it. So the first of two devices that tell the same
+keeps what it was known by when the second one comes, and both are known by their ports if they are there from the
+beginning.
+
 Source: udev's ``ID_PATH`` and ``ID_SERIAL`` for the idea; Linux ``Documentation/ABI/testing/sysfs-class-net`` for
 ``addr_assign_type``, ``sysfs-bus-usb`` for ``devpath``.
 """
@@ -27,8 +31,7 @@ from plugbay.plugins.generic.machine.values import SysDevice
 
 _PERMANENT: Final = "0"
 """How ``addr_assign_type`` says that an address is that of the hardware."""
-MARKED: Final = ("block", "net", "scsi", "usb")
-"""The subsystems whose devices have marks; see `mark_of`."""
+_COUNTS: Final = ("0123456789ABCDEF", "123456789ABCDEF", "12345678901234567890")
 _NOTHING: Final = frozenset("0-:. x")
 """A serial number of nothing else was never set."""
 _ANY_NAME: Final = frozenset(("block", "i2c", "i2c-dev", "infiniband", "net"))
@@ -39,7 +42,7 @@ _DIGITS: Final = re.compile(r"([0-9]+)")
 
 
 def identity(tree: DeviceTree, device: SysDevice) -> str:
-    """The identity of a device, such as ``usb:10c4:ea60:0001``, ``usb:10c4:ea60@0000:00:14.0/0-1.4/1.0/ttyACM``.
+    """The identity of a device, such as ``usb:0403:6001:A50285BI``, ``usb:10c4:ea60@0000:00:14.0/0-1.4/1.0/ttyACM``.
 
     =========  ====================================================================================================
     USB        vendor, product, and the serial number; without a number of its own, controller, bus and port
@@ -57,13 +60,24 @@ def identity(tree: DeviceTree, device: SysDevice) -> str:
     return _own(tree, device, top) or "/".join([_of_physical(tree, top), *_way(tree, device, top)])
 
 
-def twins(tree: DeviceTree, device: SysDevice) -> tuple[SysDevice, ...]:
-    """The other devices that tell the same serial number, world-wide name or address; see `identity`."""
+def own_mark(tree: DeviceTree, device: SysDevice) -> str:
+    """The mark of a device that was the only one with it when it was first asked for; empty without one."""
     mark = mark_of(tree, device)
     if not mark:
-        return ()
-    alike = tree.grouped(device.subsystem, mark_of).alike(mark)
-    return tuple(each for each in alike if each.path != device.path)
+        return ""
+
+    def is_own() -> bool:
+        alike = tree.grouped(device.subsystem, mark_of).alike(mark)
+        return not _is_from_factory(mark) and all(each.path == device.path for each in alike)
+
+    return mark if tree.settled(device, mark, is_own) else ""
+
+
+def _is_from_factory(mark: str) -> bool:
+    """Whether the serial number of a USB device is one that all of a series have: no number, 1, or a count."""
+    serial = mark.split(":", 3)[3].upper() if mark.startswith("usb:") else ""
+    is_count = len(serial) > 2 and any(count.startswith(serial) for count in _COUNTS)
+    return mark.startswith("usb:") and (serial.strip("0") in ("", "1") or is_count)
 
 
 # --- by something of its own -----------------------------------------------------------------------------------------
@@ -77,12 +91,12 @@ def _own(tree: DeviceTree, device: SysDevice, top: SysDevice) -> str:
         above = next(tree.ancestors(device), None)
         return f"{identity(tree, above)}/{_step(tree, device)}" if above else ""
     if (device.subsystem == "block" and device.devtype == "disk") or device.subsystem == "net":
-        return "" if twins(tree, device) else mark_of(tree, device)
+        return own_mark(tree, device)
     return ""
 
 
 def mark_of(tree: DeviceTree, device: SysDevice) -> str:
-    """The text by which a device is the only one of its kind, if no twin has the same; empty without one."""
+    """The text by which a device is the only one of its kind, if no other has the same; empty without one."""
     if is_usb_device(device):
         serial = _said(tree, device, "serial")
         return f"{_usb_model(tree, device)}:{serial}" if serial else ""
@@ -114,16 +128,12 @@ def _text(tree: DeviceTree, device: SysDevice, name: str) -> str:
 
 
 def _of_physical(tree: DeviceTree, top: SysDevice) -> str:
+    if own := own_mark(tree, top):
+        return own
     if is_usb_device(top):
-        mark = mark_of(tree, top)
-        if mark and not twins(tree, top):
-            return mark
-        return f"{mark or _usb_model(tree, top)}@{_usb_place(tree, top)}"
+        return f"{mark_of(tree, top) or _usb_model(tree, top)}@{_usb_place(tree, top)}"
     if top.devtype == "scsi_device":
-        mark = mark_of(tree, top)
-        if mark and not twins(tree, top):
-            return mark
-        return f"{mark or 'disk:'}@{_above(tree, top)}"
+        return f"{mark_of(tree, top) or 'disk:'}@{_above(tree, top)}"
     if top.subsystem == "mmc" and (card := _said(tree, top, "cid")):
         return f"mmc:{card}"
     if top.subsystem == "i2c" and (above := next(tree.ancestors(top), None)):  # adapters have numbers by arrival

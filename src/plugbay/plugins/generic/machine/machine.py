@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -73,22 +73,16 @@ class SysMachine(DeviceTree):
         return self.udev is not None and self.udev.is_asked
 
     def apply(self, event: Uevent) -> frozenset[SysPath]:
-        """Follow a uevent; see `DeviceTree.apply`. Devices whose identity depends on one that changed count too."""
+        """Follow a uevent; see `DeviceTree.apply`. A VFIO group changes with the functions that are in it."""
         path = SysPath(event.path)
-        twins, groups = self._twins_of(path), self._groups_with(path)
-        changed = super().apply(event)
+        groups = self._groups_with(path)
         self.forget_links()
-        return changed | self._with_parts(twins ^ self._twins_of(path)) | groups | self._groups_with(path)
+        return super().apply(event) | groups | self._groups_with(path)
 
     def refresh(self) -> frozenset[SysPath]:
         """Compare everything that was read; see `DeviceTree.refresh`."""
         self.forget_links()
-        before = self._marked()
-        changed = super().refresh()
-        after = self._marked()
-        differ = {path for mark in before.keys() | after for path in before.get(mark, _NONE) ^ after.get(mark, _NONE)}
-        others = {path for members in (*before.values(), *after.values()) if members & differ for path in members}
-        return changed | self._with_parts(others)
+        return super().refresh()
 
     def _groups_with(self, path: SysPath) -> frozenset[SysPath]:
         """The VFIO group that a function is in: what the group is and has comes from its functions."""
@@ -96,20 +90,3 @@ class SysMachine(DeviceTree):
         if device is None or "vfio" not in self.loaded() or not (group := self.iommu_group(device)):
             return _NONE
         return frozenset(each.path for each in self.devices_of("vfio") if self.iommu_group(each) == group)
-
-    def _marked(self) -> dict[object, frozenset[SysPath]]:
-        """The devices that have a serial number or the like, by that."""
-        groups = [self.grouped(name, identity.mark_of) for name in identity.MARKED if name in self.loaded()]
-        return {
-            mark: frozenset(each.path for each in found) for group in groups for mark, found in group.items() if mark
-        }
-
-    def _twins_of(self, path: SysPath) -> frozenset[SysPath]:
-        device = self.known(path)
-        if device is None or device.subsystem not in self.loaded():
-            return _NONE
-        return frozenset(each.path for each in identity.twins(self, device))
-
-    def _with_parts(self, paths: Iterable[SysPath]) -> frozenset[SysPath]:
-        devices = [each for path in paths if (each := self.device(path)) is not None]
-        return frozenset(part.path for each in devices for part in (each, *self.below(each)))

@@ -41,12 +41,14 @@ class DeviceTree:
         self.reader: Final = SysfsReader(sys_root)
         self.dev_root: Final = os.fspath(dev_root).rstrip("/")
         self._nodes: Final = DeviceNodes(self.reader, self.dev_root, self.device)
+        self._settled: dict[SysPath, tuple[str, bool]] = {}
         self._begin()
 
     def forget(self) -> None:
         """Begin anew: what is asked for is read again."""
         if self.udev is not None:
             self.udev.forget()
+        self._settled.clear()
         self._begin()
 
     def _begin(self) -> None:
@@ -137,6 +139,13 @@ class DeviceTree:
                 groups[key].put(device.path, device)
         return groups[key]
 
+    def settled(self, device: SysDevice, text: str, decide: Callable[[], bool]) -> bool:
+        """A decision about a device and a text of its own, which stays as it is while the device is there."""
+        known = self._settled.get(device.path)
+        if known is None or known[0] != text:
+            known = self._settled[device.path] = text, decide()
+        return known[1]
+
     def is_bus_device(self, device: SysDevice) -> bool:
         """Whether its subsystem is a bus, not a class."""
         kinds = self._kinds.get(device.subsystem)
@@ -198,6 +207,8 @@ class DeviceTree:
         for path, device in before.items():
             if self.device(path) != device:
                 changed.add(path)
+            if path not in self._devices:
+                self._settled.pop(path, None)
         changed.update(path for path in self._devices if path not in before)
         for path, known in attributes.items():
             now = self._devices.get(path)
@@ -246,8 +257,9 @@ class DeviceTree:
             return frozenset((path,))
         prefix = f"{path}/"
         below = [each for each in self._devices if each.startswith(prefix)]
-        for each in below:
+        for each in (path, *below):
             self._drop(each)
+            self._settled.pop(each, None)
         return frozenset(below) | ({path} if before else frozenset())
 
     def _drop(self, path: SysPath) -> SysDevice | None:

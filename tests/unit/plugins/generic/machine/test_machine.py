@@ -48,7 +48,7 @@ def event(action: str, device: FakeSysfsDevice) -> Uevent:
 
 
 def test_a_tty_has_the_properties_of_its_stick(sysfs: FakeSysfs, hub: FakeUsbDevice) -> None:
-    stick(hub, 3, 0, "0001")
+    stick(hub, 3, 0, "A001")
     machine = machine_of(sysfs)
     tty = found(machine, "/dev/ttyUSB0")
     assert (tty.subsystem, tty.name, tty.number, tty.is_block) == ("tty", "ttyUSB0", (188, 0), False)
@@ -59,14 +59,14 @@ def test_a_tty_has_the_properties_of_its_stick(sysfs: FakeSysfs, hub: FakeUsbDev
         "driver": "cp210x",
         "vendor": "10c4",
         "product": "ea60",
-        "serial": "0001",
+        "serial": "A001",
         "model": "CP2102 UART [31m",
         "port": "1-3",
         "bus": "usb",
         "class": "ff",
         "address": "1-3",
         "numaNode": "1",
-        "identity": "usb:10c4:ea60:0001/1.0/port0/ttyUSB",
+        "identity": "usb:10c4:ea60:A001/1.0/port0/ttyUSB",
     }
     assert machine.property_of(tty, "attr:speed") == "480"
     assert machine.property_of(tty, "property:BUSNUM") == "001"
@@ -118,34 +118,49 @@ def test_identical_sticks_stay_apart_by_their_ports(sysfs: FakeSysfs, hub: FakeU
     assert machine.identity(machine.physical(found(machine, "/dev/ttyUSB5"))) == before["/dev/ttyUSB0"]
 
 
-def test_a_uevent_tells_what_changed_and_whose_identity_did(sysfs: FakeSysfs, hub: FakeUsbDevice) -> None:
+def test_an_identity_stays_when_a_second_device_tells_the_same(sysfs: FakeSysfs, hub: FakeUsbDevice) -> None:
+    """A pod may have the first one: under another name it would be given away a second time."""
+    first = stick(hub, 1, 0, "A5")
+    machine = machine_of(sysfs)
+    tty = found(machine, "/dev/ttyUSB0")
+    assert machine.identity(tty) == "usb:10c4:ea60:A5/1.0/port0/ttyUSB"
+    second = stick(hub, 2, 1, "A5")
+    for part in second.walk():
+        assert machine.apply(event("add", part)) == {event("", part).path}
+    later = found(machine, "/dev/ttyUSB1")
+    for _ in range(2):
+        assert machine.identity(tty) == "usb:10c4:ea60:A5/1.0/port0/ttyUSB"
+        assert machine.identity(later) == "usb:10c4:ea60:A5@0000:00:14.0/0-2/1.0/port0/ttyUSB"
+        machine.refresh()
+    gone = [event("remove", each) for each in reversed([*first.walk()])]
+    first.remove()
+    assert frozenset().union(*map(machine.apply, gone)) == {each.path for each in gone}
+    assert "@" in machine.identity(later)
+    again = stick(hub, 1, 0, "A5")
+    for part in again.walk():
+        machine.apply(event("add", part))
+    assert machine.identity(machine.physical(found(machine, "/dev/ttyUSB0"))).endswith("@0000:00:14.0/0-1")
+
+
+def test_a_uevent_tells_what_changed(sysfs: FakeSysfs, hub: FakeUsbDevice) -> None:
     first = stick(hub, 1, 0, "0001")
     machine = machine_of(sysfs)
     tty = found(machine, "/dev/ttyUSB0")
-    assert machine.identity(tty) == "usb:10c4:ea60:0001/1.0/port0/ttyUSB"
-    second = stick(hub, 2, 1, "0001")
-    changed = machine.apply(event("add", second))
-    assert event("", second).path in changed
-    assert tty.path in changed
-    assert "@" in machine.identity(tty)
-    for part in second.walk():
-        assert event("", part).path in machine.apply(event("add", part))
-    gone = [event("remove", each) for each in reversed([*second.walk()])]
-    second.remove()
-    changed = frozenset().union(*(machine.apply(each) for each in gone))
-    assert {each.path for each in gone} | {tty.path} <= changed
-    assert "@" not in machine.identity(tty)
-    assert machine.by_node("/dev/ttyUSB1") is None
-    assert [each.name for each in machine.devices_of("tty")] == ["ttyUSB0"]
     first.bind("")
+    assert machine.physical(tty).driver == "usb"
     assert machine.apply(event("unbind", first)) == {event("", first).path}
     assert machine.physical(tty).driver == ""
+    gone = [event("remove", each) for each in reversed([*first.walk()])]
+    first.remove()
+    assert frozenset().union(*map(machine.apply, gone)) == {each.path for each in gone}
+    assert machine.by_node("/dev/ttyUSB0") is None
+    assert machine.devices_of("tty") == ()
 
 
 def test_a_comparison_finds_all_that_uevents_would_tell(sysfs: FakeSysfs, hub: FakeUsbDevice) -> None:
     first = stick(hub, 1, 0, "0001")
     machine = machine_of(sysfs)
-    assert len([*machine.all()]) == 6
+    assert len(machine.all()) == 6
     tty = found(machine, "/dev/ttyUSB0")
     assert machine.property_of(tty, "attr:speed") == "480"
     assert machine.refresh() == frozenset()
@@ -153,12 +168,19 @@ def test_a_comparison_finds_all_that_uevents_would_tell(sysfs: FakeSysfs, hub: F
     assert machine.refresh() == {event("", first).path}
     assert machine.property_of(tty, "attr:speed") == "12"
     second = stick(hub, 2, 1, "0001")
-    paths = {event("", each).path for each in (*first.walk(), *second.walk())}
+    paths = {event("", each).path for each in second.walk()}
     assert machine.identity(tty)
     assert machine.refresh() == paths
     second.remove()
     assert machine.refresh() == paths
-    assert [*map(machine.device, map(SysPath, (event("", each).path for each in second.walk())))] == [None]
+    assert [*map(machine.device, map(SysPath, paths))] == [None] * 4
+
+
+@pytest.mark.parametrize("serial", ["0001", "0", "00000001", "1234", "0123456789", "123456789abc"])
+def test_a_serial_number_of_the_factory_is_not_trusted(sysfs: FakeSysfs, hub: FakeUsbDevice, serial: str) -> None:
+    stick(hub, 4, 0, serial)
+    machine = machine_of(sysfs)
+    assert machine.identity(machine.physical(found(machine, "/dev/ttyUSB0"))).endswith("@0000:00:14.0/0-4")
 
 
 def test_virtual_devices_are_known_by_their_names(sysfs: FakeSysfs) -> None:

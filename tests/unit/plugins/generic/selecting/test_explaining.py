@@ -37,7 +37,7 @@ def texts(explanation: Explanation) -> list[str]:
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     bench = Bench(tmp_path)
-    bench.stick(1, "ttyUSB0", serial="0001")
+    bench.stick(1, "ttyUSB0", serial="A001")
     bench.sysfs.virtual("net", "veth0")
     return bench
 
@@ -50,7 +50,7 @@ def test_the_rule_that_takes_a_device_is_named_with_its_line_and_ids(bench: Benc
     group = replace(path_group(PathRule("/dev/ttyUSB*", takes_any_file=True), count=4), spot=Spot(7, 3))
     found = explained(bench, "/dev/ttyUSB0", entry("serial", group))
     [verdict] = found.verdicts
-    assert found.what == ("/dev/ttyUSB0 is the device ttyUSB0 of the subsystem tty, part of usb:10c4:ea60:0001.")
+    assert found.what == ("/dev/ttyUSB0 is the device ttyUSB0 of the subsystem tty, part of usb:10c4:ea60:A001.")
     assert (verdict.place, verdict.entry, len(verdict.units)) == ("rules.yaml:7", "serial", 4)
     assert verdict.text.startswith("It is given by example.com/serial as ")
     assert verdict.text.endswith(" and 1 more.")
@@ -113,9 +113,9 @@ def test_a_file_that_another_entry_gives_is_told() -> None:
         (UsbRule(0x1A86, None), "It is another USB device: its vendor is '10c4', not '1a86'."),
         (
             UsbRule(0x10C4, 0x7523, "2"),
-            "It is another USB device: its product is 'ea60', not '7523' and its serial is '0001', not '2'.",
+            "It is another USB device: its product is 'ea60', not '7523' and its serial is 'A001', not '2'.",
         ),
-        (UsbRule(0x10C4, 0xEA60), "The rule takes usb:10c4:ea60:0001, but its nodes do not choose /dev/ttyUSB0."),
+        (UsbRule(0x10C4, 0xEA60), "The rule takes usb:10c4:ea60:A001, but its nodes do not choose /dev/ttyUSB0."),
     ],
 )
 def test_why_a_usb_device_is_not_taken(bench: Bench, rule: UsbRule, text: str) -> None:
@@ -125,10 +125,10 @@ def test_why_a_usb_device_is_not_taken(bench: Bench, rule: UsbRule, text: str) -
 def test_why_a_set_of_usb_devices_has_no_unit(bench: Bench) -> None:
     pair = RuleGroup(Usb((UsbRule(0x10C4, 0xEA60), UsbRule(1, 1))))
     [text] = texts(explained(bench, "/dev/bus/usb/001/002", entry("pair", pair)))
-    assert text == "The rule takes usb:10c4:ea60:0001, but a set is not complete, or a node that it needs is missing."
+    assert text == "The rule takes usb:10c4:ea60:A001, but a set is not complete, or a node that it needs is missing."
     needy = RuleGroup(Usb((UsbRule(0x10C4, 0xEA60),), nodes=(node(where(subsystem="hidraw")),)))
     [text] = texts(explained(bench, "/dev/ttyUSB0", entry("stick", needy)))
-    assert text.startswith("usb:10c4:ea60:0001 has no node for the rule of nodes, so it is not a unit")
+    assert text.startswith("usb:10c4:ea60:A001 has no node for the rule of nodes, so it is not a unit")
 
 
 @pytest.mark.parametrize(
@@ -141,14 +141,14 @@ def test_why_a_set_of_usb_devices_has_no_unit(bench: Bench) -> None:
         (where(subsystem="tty", manufacturer="*"), "It does not match: it has no manufacturer."),
         (
             AnyOf((Where("name", ("a",)), Where("serial", ("2",)))),
-            "It does not match: its name is 'ttyUSB0', not 'a' and its serial is '0001', not '2'.",
+            "It does not match: its name is 'ttyUSB0', not 'a' and its serial is 'A001', not '2'.",
         ),
         (
             Not(AnyOf((Where("vendor", ("10c4",)), AllOf((Where("bus", ("usb",)), Not(Where("name", ("x",)))))))),
             "It does not match: the rule leaves out vendor '10c4' or bus 'usb' with all but name 'x', and it is that.",
         ),
         (
-            where(subsystem="usb", devtype="usb_device", serial="0001"),
+            where(subsystem="usb", devtype="usb_device", serial="A001"),
             "The rule matches 1-1, which is part of the same hardware, but does not give this node.",
         ),
     ],
@@ -171,5 +171,5 @@ def test_devices_without_a_node_are_asked_for_by_their_place_in_sysfs_or_their_n
 def test_a_unit_that_no_resource_can_be_named_after_is_told(bench: Bench) -> None:
     found = explained(bench, "/dev/ttyUSB0", entry("{manufacturer}", RuleGroup(Match(where(subsystem="tty")))))
     assert texts(found) == [
-        "usb:10c4:ea60:0001 has no manufacturer, so '{manufacturer}' does not name it; use another property."
+        "usb:10c4:ea60:A001 has no manufacturer, so '{manufacturer}' does not name it; use another property."
     ]

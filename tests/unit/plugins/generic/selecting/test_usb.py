@@ -40,10 +40,10 @@ def test_each_match_is_a_unit_with_its_raw_node_in_the_order_of_ports(bench: Ben
 
 
 def test_an_id_stays_when_a_stick_is_plugged_in_again_elsewhere(bench: Bench) -> None:
-    stick = bench.stick(1, "ttyUSB0", serial="0001")
+    stick = bench.stick(1, "ttyUSB0", serial="A001")
     [before] = units_of(bench.look(entry("stick", sticks(STICK))))
     stick.remove()
-    bench.stick(4, "ttyUSB3", serial="0001")
+    bench.stick(4, "ttyUSB3", serial="A001")
     [after] = units_of(bench.look(entry("stick", sticks(STICK))))
     assert before.id == after.id
     assert before.nodes != after.nodes
@@ -100,23 +100,23 @@ def test_a_bundle_is_one_unit_with_the_id_of_the_other_plugin(bench: Bench) -> N
 
 
 def test_units_have_the_ids_of_the_other_plugin_on_demand(bench: Bench) -> None:
-    bench.stick(1, "ttyUSB0", serial="0001")
+    bench.stick(1, "ttyUSB0", serial="A001")
     [unit] = units_of(bench.look(entry("stick", sticks(STICK)), has_compat_ids=True))
     assert unit.id == hashlib.sha1(b"0/dev/bus/usb/001/002").hexdigest()
 
 
 def test_the_nodes_of_a_stick_come_with_it_or_instead_of_its_raw_node(bench: Bench) -> None:
-    stick = bench.stick(1, "ttyUSB7", serial="0001")
+    stick = bench.stick(1, "ttyUSB7", serial="A001")
     stick.interface(1, driver="usbhid").class_device("hidraw", "hidraw0", number=(240, 0))
     tty = node(where(subsystem="tty"), "/dev/zigbee")
     hid = node(where(subsystem="hidraw"), "/dev/{serial}/")
     [unit] = units_of(bench.look(entry("stick", sticks(STICK, nodes=(tty, hid)))))
     assert [(each.host_path, each.container_path) for each in unit.nodes] == [
         ("/dev/ttyUSB7", "/dev/zigbee"),
-        ("/dev/hidraw0", "/dev/0001/hidraw0"),
+        ("/dev/hidraw0", "/dev/A001/hidraw0"),
         ("/dev/bus/usb/001/002", "/dev/bus/usb/001/002"),
     ]
-    assert unit.facts == {"path": "/dev/zigbee", "hostPath": "/dev/ttyUSB7", "name": "ttyUSB7", "serial": "0001"}
+    assert unit.facts == {"path": "/dev/zigbee", "hostPath": "/dev/ttyUSB7", "name": "ttyUSB7", "serial": "A001"}
     [bare] = units_of(bench.look(entry("stick", RuleGroup(Usb((STICK,), nodes=(tty,), has_raw_node=False)))))
     assert nodes_of((bare,)) == [["/dev/ttyUSB7"]]
 
@@ -130,11 +130,11 @@ def test_several_nodes_of_one_rule_are_in_the_order_of_their_numbers(bench: Benc
 
 
 def test_a_stick_without_a_node_of_a_rule_is_no_unit_and_that_is_told(bench: Bench) -> None:
-    bench.hub.plug(1, vendor=0x10C4, product=0xEA60, serial="0001")
+    bench.hub.plug(1, vendor=0x10C4, product=0xEA60, serial="A001")
     tty = node(where(subsystem="tty"))
     found = bench.look(entry("stick", sticks(STICK, nodes=(tty,))))
     assert units_of(found) == ()
-    assert "usb:10c4:ea60:0001 has no node for the rule of nodes" in found.troubles[0].text
+    assert "usb:10c4:ea60:A001 has no node for the rule of nodes" in found.troubles[0].text
     optional = sticks(STICK, nodes=(replace(tty, is_optional=True),))
     assert nodes_of(units_of(bench.look(entry("stick", optional)))) == [["/dev/bus/usb/001/002"]]
 
