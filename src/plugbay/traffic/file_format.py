@@ -32,7 +32,7 @@ from plugbay.wire.message_values import LIST_AND_WATCH
 
 FORMAT: Final = "plugbay-trace"
 VERSION: Final = 2
-VERSIONS: Final = frozenset({1, VERSION})
+VERSIONS: Final = (1, VERSION)
 FULL: Final = '{"event": "full"}\n'
 _EVENTS: Final = frozenset(each.value for each in TrafficEvent)
 _HAS_MESSAGE: Final = frozenset({TrafficEvent.REQUEST, TrafficEvent.ANSWER})
@@ -181,7 +181,7 @@ def _header(header: Mapping[str, Any]) -> RecordingHeader:
     if header.get("format") != FORMAT:
         raise ValueError("this is not a recording of `plugbay record` or `plugbay trace -o FILE`")
     if header.get("version") not in VERSIONS:
-        read = " and ".join(map(str, sorted(VERSIONS)))
+        read = " and ".join(map(str, VERSIONS))
         raise ValueError(f"a recording of version {header.get('version')}; versions {read} are read")
     manager = header.get("manager")
     return RecordingHeader(

@@ -10,6 +10,7 @@ from plugbay.traffic.pod_events import PodEvent, RecordedContainer, RecordedStep
 
 POD: Final = "pod"
 """The ``event`` of such a line."""
+_MOST: Final = 2**31
 
 
 def pod_members(event: PodEvent) -> dict[str, Any]:
@@ -63,4 +64,6 @@ def pod_event(content: Mapping[str, Any]) -> PodEvent:
 
 def _container(content: Mapping[str, Any]) -> RecordedContainer:
     limits = {str(resource): int(count) for resource, count in content.get("limits", {}).items()}
+    if any(not 0 <= count <= _MOST for count in limits.values()):
+        raise ValueError(f"a container asks for {min(limits.values())} to {max(limits.values())} devices")
     return RecordedContainer(str(content["name"]), ContainerKind(content.get("kind", "app")), limits)

@@ -151,6 +151,10 @@ def test_unknown_records_and_members_are_left_alone() -> None:
         ([], "t.jsonl: the file is empty"),
         (["{}"], "t.jsonl:1: this is not a recording of `plugbay record` or `plugbay trace -o FILE`"),
         (["hello"], "t.jsonl:1: this line is not JSON"),
+        (
+            [HEADER, record_line(POD_EVENTS[0]).replace('gopher": 1', 'gopher": -1')],
+            "t.jsonl:2: a container asks for -1 to -1 devices",
+        ),
         ([HEADER, '{"event": "pod", "at_s": 0, "uid": "u"}'], 't.jsonl:2: "step" is missing'),
         (
             [HEADER, record_line(LISTS[0]).replace('"bytes"', '"kept": [1, 2], "bytes"')],

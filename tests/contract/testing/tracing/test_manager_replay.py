@@ -220,12 +220,28 @@ async def test_recording_without_plugins_is_refused() -> None:
         await replayed(recorded([]))
 
 
-async def test_damaged_settings_are_told() -> None:
-    header = RecordingHeader("", is_masked=True, manager={"feature_gates": 3})
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"feature_gates": 3}, "'int' object is not iterable"),
+        ({"numa_nodes": [2**70]}, "there is no NUMA node "),
+        ({"numa_nodes": ["x"]}, "invalid literal"),
+        ({"topology_options": 1}, "'int' object is not iterable"),
+    ],
+)
+async def test_damaged_settings_are_told(settings: dict[str, Any], problem: str) -> None:
+    sound = {
+        "feature_gates": [],
+        "topology_policy": "none",
+        "topology_scope": "container",
+        "topology_options": {},
+        "numa_nodes": [0],
+    }
+    header = RecordingHeader("", is_masked=True, manager=sound | settings)
     async with local_kubelet() as kubelet:
         await kubelet.plugin(Gophers())
         records = tuple(kubelet.traffic.records)
-    with pytest.raises(InvalidDocument, match=r'r\.jsonl:1: "manager" is damaged: '):
+    with pytest.raises(InvalidDocument, match=rf'r\.jsonl:1: "manager" is damaged: {problem}'):
         await replayed((header, recorded(records)[1]))
 
 

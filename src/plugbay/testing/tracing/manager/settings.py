@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from plugbay.errors import InvalidDocument
 from plugbay.kubelet.paths import KubeletPaths
@@ -14,6 +14,9 @@ from plugbay.testing.tracing.manager.played_plugins import RELEASES
 from plugbay.testing.tracing.manager.script import ManagerScript
 from plugbay.topology.settings import DEFAULT_SETTINGS, TopologySettings
 from plugbay.traffic.file_format import RecordingHeader
+
+_LAST_NODE: Final = 1023
+"""Linux has no more (``NODES_SHIFT`` is 10 at most)."""
 
 
 def config_for(header: RecordingHeader, script: ManagerScript, root: Path, source: str) -> ManagerConfig:
@@ -39,4 +42,7 @@ def _recorded(manager: dict[str, Any]) -> tuple[FeatureGates, TopologySettings, 
     topology = TopologySettings(
         str(manager["topology_policy"]), str(manager["topology_scope"]), dict(manager["topology_options"])
     )
-    return gates, topology, pretended_nodes(max(map(int, manager["numa_nodes"]), default=0) + 1)
+    last = max(map(int, manager["numa_nodes"]), default=0)
+    if not 0 <= last <= _LAST_NODE:
+        raise ValueError(f"there is no NUMA node {last}")
+    return gates, topology, pretended_nodes(last + 1)
