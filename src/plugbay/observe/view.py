@@ -188,6 +188,15 @@ class ResourceView:
         return (device for device in self.devices if device.health.word is HealthWord.HEALTHY)
 
 
+class SocketState(Enum):
+    """The result of a connection to a socket's file."""
+
+    LISTENING = "a process listens"
+    DEAD = "no process listens"
+    FULL = "its queue of connections is full: the process that listens does not accept any"
+    CLOSED = "closed to this user"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SocketView:
     """A socket in the device-plugins directory.

@@ -24,9 +24,9 @@ from plugbay.observe.doctor.evidence.values import (
     PodSight,
     ReleaseSight,
     SocketSight,
-    SocketState,
 )
 from plugbay.observe.doctor.finding import Diagnosis
+from plugbay.observe.view import SocketState
 from tests.contract.rigs.node_on_disk import CDI, GPU, PLUGIN, SPEC, UID, WEB, NodeOnDisk, entry
 
 OTHER: Final = "7c1e8a90-0000-4000-8000-000000000002"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from plugbay.observe.places import is_own_root
 from plugbay.observe.reading import node
 from plugbay.observe.reading.checkpoint_file import read_checkpoint
 from plugbay.observe.reading.cpu_state import read_cpu_state
+from plugbay.observe.reading.meeting import reachable
 from plugbay.observe.reading.node import read_node
 from plugbay.observe.reading.pages import read_plugin_status
 from plugbay.observe.reading.podresources import AllowedCalls
@@ -136,3 +138,15 @@ async def test_the_checkpoint_is_read_once_more_only_if_it_was_written_meanwhile
     assert len(read) == 2
     await node.read_node(kubelet.places(), now=SystemClock().now(), asking=AllowedCalls.NOTHING)
     assert len(read) == 3
+
+
+def test_a_socket_below_a_long_path_is_met_as_any_other(tmp_path: Path) -> None:
+    directory = tmp_path / ("d" * 100)
+    directory.mkdir()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener, reachable(directory / "gpu.sock") as short:
+        listener.bind(short)
+        listener.listen()
+        ((listens,), problems) = read_sockets(directory, proc=Path("/proc"))
+    assert (listens.pid, problems) == (os.getpid(), ())
+    ((left,), _) = read_sockets(directory, proc=Path("/proc"))
+    assert not left.is_listening

@@ -31,9 +31,8 @@ def read_pod_names(pods: Path, logs: Path) -> tuple[dict[str, KnownPod], tuple[R
     moments = {uid: _made(pods / uid) for uid in _entries(pods, problems)}
     names = {}
     for entry in _entries(logs, problems):
-        namespace, _, rest = entry.partition("_")
-        name, _, uid = rest.rpartition("_")
-        if namespace and name and uid:
+        if (told := named_by_logs(entry)) is not None:
+            uid, namespace, name = told
             names[uid] = namespace, name
             moments.setdefault(uid, _made(logs / entry))
     known = {}
@@ -42,6 +41,13 @@ def read_pod_names(pods: Path, logs: Path) -> tuple[dict[str, KnownPod], tuple[R
         requested_by = "a static manifest" if _STATIC.fullmatch(uid) else ""
         known[uid] = KnownPod(namespace=namespace, name=name, since=moment, requested_by=requested_by)
     return known, tuple(problems)
+
+
+def named_by_logs(entry: str) -> tuple[str, str, str] | None:
+    """UID, namespace and name of a pod by its directory of logs; None for any other entry there."""
+    namespace, _, rest = entry.partition("_")
+    name, _, uid = rest.rpartition("_")
+    return (uid, namespace, name) if namespace and name and uid else None
 
 
 def _entries(directory: Path, problems: list[ReadingProblem]) -> list[str]:

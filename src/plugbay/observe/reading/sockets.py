@@ -1,23 +1,17 @@
-"""The sockets in a kubelet's device-plugins directory, and the processes that listen there.
-
-To find out, each is connected to and let go at once, as a kubelet does it; nothing is sent. That also works where the
-kernel's table of sockets does not: a plugin in a pod may have a network namespace of its own.
-"""
+"""The sockets in a kubelet's device-plugins directory, and the processes that listen there."""
 
 from __future__ import annotations
 
 import os
-import socket
 import stat
-import struct
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from plugbay.observe.reading.meeting import meet
 from plugbay.observe.reading.moments import moment_of
-from plugbay.observe.view import ReadingProblem, SocketView, Witness
+from plugbay.observe.view import ReadingProblem, SocketState, SocketView, Witness
 
-_PEER: Final = struct.Struct("3i")
 _FULL: Final = "its queue of connections is full: a process listens, and does not take them"
 
 
@@ -48,18 +42,15 @@ def _looked_at(directory: Path, name: str, proc: Path) -> SocketView:
         made = moment_of(path.lstat().st_mtime)
     except OSError:
         made = None
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.setblocking(False)
-        try:
-            probe.connect(bytes(path))
-            pid, _, _ = _PEER.unpack(probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
-        except BlockingIOError:
+    met = meet(path)
+    match met.state:
+        case SocketState.FULL:
             return SocketView(name=name, made=made, pid=0, problem=_FULL)
-        except ConnectionRefusedError:
+        case SocketState.DEAD:
             return SocketView(name=name, made=made)
-        except OSError as error:
-            return SocketView(name=name, made=made, problem=(error.strerror or str(error)).lower())
-    return SocketView(name=name, made=made, pid=pid, command=_command(proc, pid))
+        case _ if met.problem:
+            return SocketView(name=name, made=made, problem=met.problem)
+    return SocketView(name=name, made=made, pid=met.pid, command=_command(proc, met.pid))
 
 
 def _command(proc: Path, pid: int) -> str:

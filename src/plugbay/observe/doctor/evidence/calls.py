@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 from plugbay.errors import PlugbayError, RpcCode, RpcFailed
 from plugbay.observe.doctor.evidence.host import Gaps, Host
 from plugbay.observe.doctor.evidence.machine_values import EngineSight
-from plugbay.observe.doctor.evidence.sockets import reachable
-from plugbay.observe.doctor.evidence.values import Answer, EvidenceSource, PodResourcesSight, SocketSight, SocketState
+from plugbay.observe.doctor.evidence.values import Answer, EvidenceSource, PodResourcesSight, SocketSight
+from plugbay.observe.reading.meeting import reachable
+from plugbay.observe.view import SocketState
 
 if TYPE_CHECKING:
     from plugbay.kubelet.podresources import PodResourcesClient

@@ -8,6 +8,7 @@ from typing import Final
 
 from plugbay.observe.doctor.evidence.host import Gaps, Host
 from plugbay.observe.doctor.evidence.values import EvidenceSource, PodSight
+from plugbay.observe.reading.pod_names import named_by_logs
 
 _LOGS: Final = "/var/log/pods"
 
@@ -26,10 +27,7 @@ def read_pods(host: Host, gaps: Gaps) -> tuple[PodSight, ...]:
 
 
 def _named(host: Host, gaps: Gaps) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Each pod's UID, with namespace and name.
-
-    Source: kubelet 1.36 ``pkg/kubelet/kuberuntime/helpers.go``, ``BuildPodLogsDirectory``.
-    """
+    """Each pod's UID, with namespace and name."""
     try:
         names = os.listdir(host.at(_LOGS))
     except FileNotFoundError:
@@ -38,6 +36,6 @@ def _named(host: Host, gaps: Gaps) -> Iterator[tuple[str, tuple[str, str]]]:
         gaps.note(EvidenceSource.PODS, _LOGS, error)
         return
     for each in names:
-        match each.split("_"):
-            case [namespace, name, uid]:
-                yield uid, (namespace, name)
+        if (told := named_by_logs(each)) is not None:
+            uid, namespace, name = told
+            yield uid, (namespace, name)

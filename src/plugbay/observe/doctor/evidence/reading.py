@@ -38,8 +38,8 @@ from plugbay.observe.doctor.evidence.values import (
     PodResourcesSight,
     PodSight,
     SocketSight,
-    SocketState,
 )
+from plugbay.observe.view import SocketState
 
 _T = TypeVar("_T")
 _THREAD: Final = "reading the node's "

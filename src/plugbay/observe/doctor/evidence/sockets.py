@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
-import socket
 import stat
-import struct
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
 from plugbay.observe.doctor.evidence.host import Gaps, Host
-from plugbay.observe.doctor.evidence.values import DirectorySight, EvidenceSource, SocketSight, SocketState
+from plugbay.observe.doctor.evidence.values import DirectorySight, EvidenceSource, SocketSight
+from plugbay.observe.reading.meeting import meet
+from plugbay.observe.view import SocketState
 
 OUR_SOCKET: Final = re.compile(r"(?P<stem>.+)-[0-9a-f]{8}\.sock")
 """The names that plugbay's plugins give their sockets: the resource with ``_`` for ``/``, and a number."""
 _RESOURCE: Final = re.compile(r"(?P<domain>[a-z0-9][a-z0-9.-]*\.[a-z0-9-]+)_(?P<name>.+)")
-_CREDENTIALS: Final = struct.Struct("3i")
 _MOST_SOCKETS: Final = 1000
 
 
@@ -89,44 +86,13 @@ def read_socket(path: Path, host: Host, gaps: Gaps) -> SocketSight | None:
         return None
     if not stat.S_ISSOCK(found.st_mode):
         return None
-    state, pid = _meet(path)
+    met = meet(path)
+    state, pid = met.state, met.pid
     if state is SocketState.CLOSED:
         gaps.note(EvidenceSource.SOCKETS, shown, "closed to this user")
     process = _process_name(pid, host) if pid else ""
     mode, name = stat.S_IMODE(found.st_mode), _resource_of(path.name)
     return SocketSight(shown, state, mode, found.st_uid, found.st_ctime, pid, process, resource=name)
-
-
-def _meet(path: Path) -> tuple[SocketState, int]:
-    """Find out whether a process listens at ``path``, and which: a connection is made and closed at once."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, reachable(path) as short:
-        probe.setblocking(False)
-        try:
-            probe.connect(short)
-        except BlockingIOError:
-            return SocketState.FULL, 0
-        except PermissionError:
-            return SocketState.CLOSED, 0
-        except OSError as error:
-            gone = error.errno in (errno.ECONNREFUSED, errno.ENOENT)
-            return (SocketState.DEAD if gone else SocketState.LISTENING), 0
-        credentials = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        pid, _, _ = _CREDENTIALS.unpack(credentials)
-        return SocketState.LISTENING, pid
-
-
-@contextmanager
-def reachable(path: Path) -> Iterator[str]:
-    """A name of a socket that is short enough for the kernel, whatever the length of its path."""
-    try:
-        directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
-        yield str(path)
-        return
-    try:
-        yield f"/proc/self/fd/{directory}/{path.name}"
-    finally:
-        os.close(directory)
 
 
 def _process_name(pid: int, host: Host) -> str:
@@ -144,13 +110,6 @@ def _resource_of(name: str) -> str:
 
 
 def is_answering(path: Path) -> bool:
-    """Whether a process listens at ``path``."""
-    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as probe, reachable(path) as short:
-        probe.setblocking(False)
-        try:
-            probe.connect(short)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        return True
+    """Whether a process listens at ``path``, as far as this user can tell."""
+    met = meet(path)
+    return met.state is SocketState.FULL or (met.state is SocketState.LISTENING and not met.problem)

@@ -17,6 +17,7 @@ from plugbay.observe.doctor.evidence.machine_values import (
     MachineSight,
     SpecSight,
 )
+from plugbay.observe.view import SocketState
 
 
 class EvidenceSource(Enum):
@@ -53,15 +54,6 @@ class Gap:
 
     def __str__(self) -> str:
         return f"{self.what}: {self.why}"
-
-
-class SocketState(Enum):
-    """The result of a connection to a socket's file."""
-
-    LISTENING = "a process listens"
-    DEAD = "no process listens"
-    FULL = "its queue of connections is full: the process that listens does not accept any"
-    CLOSED = "closed to this user"
 
 
 class Answer(Enum):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from plugbay.observe.doctor.evidence.values import EvidenceSource, Examined, SocketState, option
+from plugbay.observe.doctor.evidence.values import EvidenceSource, Examined, option
 from plugbay.observe.doctor.finding import Check, FindingSeverity, Seen
+from plugbay.observe.view import SocketState
 
 _CDI_SINCE: Final = (1, 29)
 _NO_CGROUP_V1: Final = (1, 35)

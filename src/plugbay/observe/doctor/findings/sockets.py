@@ -12,9 +12,9 @@ from plugbay.observe.doctor.evidence.values import (
     EvidenceSource,
     Examined,
     SocketSight,
-    SocketState,
 )
 from plugbay.observe.doctor.finding import Check, FindingSeverity, Fix, FixKind, Seen
+from plugbay.observe.view import SocketState
 
 _MOST_BYTES: Final = 107
 _ROOM_BYTES: Final = 20

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from plugbay.observe.doctor.evidence.values import CheckpointState, EvidenceSource, Examined, SocketState
+from plugbay.observe.doctor.evidence.values import CheckpointState, EvidenceSource, Examined
 from plugbay.observe.doctor.finding import Check, FindingSeverity, Fix, FixKind, Seen
+from plugbay.observe.view import SocketState
 
 _ASKED: Final = (EvidenceSource.POD_RESOURCES, EvidenceSource.HOLDINGS)
 
