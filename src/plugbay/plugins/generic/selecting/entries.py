@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.plugins.generic.config.rules import Entry
 from plugbay.plugins.generic.machine.values import SysPath
-from plugbay.plugins.generic.selecting.drafts import Draft
+from plugbay.plugins.generic.selecting.drafts import Draft, Named
 from plugbay.plugins.generic.selecting.facts import names_asked
 from plugbay.plugins.generic.selecting.groups import GroupLook
 from plugbay.plugins.generic.selecting.ids import id_apart
@@ -88,4 +89,23 @@ class EntryLook:
                     if known is not None and known.draft.stands_for != made.draft.stands_for:
                         unit = replace(unit, id=id_apart(unit.copy, made.draft.stands_for))
                     units[unit.id] = Claimed(unit, made.draft)
+        twice = _given_twice(claimed.draft for units in resources.values() for claimed in units.values())
+        troubles |= dict.fromkeys(twice)
         self.resources, self.claims, self.troubles = resources, frozenset(claims), tuple(troubles)
+
+
+def _given_twice(drafts: Iterable[Draft]) -> list[str]:
+    """Sentences about files that one entry gives by their own names and by links, as if they were two."""
+    links: dict[str, str] = {}
+    names: set[str] = set()
+    for draft in drafts:
+        if draft.named is Named.BY_PATHS:
+            names.update(draft.stands_for)
+        if draft.named is Named.BY_PATHS and len(draft.stands_for) == 1:
+            for target in set(draft.claims).difference(draft.stands_for):
+                links.setdefault(target, draft.stands_for[0])
+    return [
+        f"{links[target]} leads to {target}, and both are given, so two containers may get the same device; leave one"
+        " of them out of the paths."
+        for target in sorted(links.keys() & names)
+    ]

@@ -34,6 +34,16 @@ def test_a_link_to_a_file_of_another_entry_is_the_same_file() -> None:
     assert given(found) == {"example.com/one": [["/dev/by-id/a"]], "example.com/two": []}
 
 
+def test_a_file_given_by_its_name_and_by_a_link_in_one_entry_is_told() -> None:
+    found = looked(TREE, entry("one", path_group("/dev/[ab]", PathRule("/dev/b", limit=2)), path_group("/dev/by-id/*")))
+    assert [trouble.text for trouble in found.troubles] == [
+        "/dev/by-id/a leads to /dev/a, and both are given, so two containers may get the same device; leave one of them"
+        " out of the paths."
+    ]
+    resolving = path_group(PathRule("/dev/by-id/*", resolves=True))
+    assert looked(TREE, entry("one", resolving, path_group("/dev/b"))).troubles == ()
+
+
 def test_entries_that_both_share_both_give_a_file() -> None:
     one, two = entry("one", path_group("/dev/a")), entry("two", path_group("/dev/a"))
     both = looked(TREE, replace(one, is_shared=True), replace(two, is_shared=True))
