@@ -13,6 +13,8 @@ import pytest
 
 from plugbay.plugins.generic.config.fields import FILE
 from plugbay.plugins.generic.config.reading import read_config
+from plugbay.plugins.generic.serving.counts import LookCounts
+from plugbay.plugins.generic.serving.measuring import compat_metrics, generic_metrics
 from tests.contract.cli.test_check_config import plugbay
 from tests.sysfs_trees import lay_out
 from tests.test_docs import ALL, Block
@@ -33,6 +35,12 @@ def test_the_page_names_every_field() -> None:
     text = Path(__file__).parents[3].joinpath(PAGE).read_text(encoding="utf-8")
     names = {name for _, name in fields_of(FILE, set())} - {"$schema"}
     assert {name for name in names if f"`{name}" not in text and f"{name}:" not in text} == set()
+
+
+def test_the_page_names_every_metric() -> None:
+    text = Path(__file__).parents[3].joinpath(PAGE).read_text(encoding="utf-8")
+    metrics = (*generic_metrics(LookCounts(), 0, ()), *compat_metrics(()))
+    assert [each.name for each in metrics if f"`{each.name}`" not in text] == []
 
 
 @pytest.mark.root
