@@ -8,13 +8,11 @@ import contextlib
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
 from plugbay.cli.arguments.inputs import input_name, read_input
 from plugbay.cli.arguments.parser import CommandParser
-from plugbay.cli.arguments.targets.loading import plugins_of_all_nodes
 from plugbay.cli.printing.logs import configure_logs
 from plugbay.cli.printing.output import show, show_note
 from plugbay.documents.texts import Document, read_documents
@@ -31,7 +29,6 @@ from plugbay.sdk.process.sources import Member
 _ORIGINS: Final = {"squat": squat.is_squat, "nvidia": nvidia.is_nvidia}
 _IMAGE: Final = "--image registry.example.com/plugbay:1"
 _POD_FIELDS: Final = ("node_selector", "affinity", "tolerations", "runtime_class", "priority_class")
-_CODE: Final = "path_rules.py"
 
 
 def declare(parser: CommandParser) -> None:
@@ -117,9 +114,6 @@ def _migrated(documents: Sequence[ForeignSettings], words: Sequence[str], args: 
 
 def _deployment(migration: Migration, args: argparse.Namespace) -> Deployment:
     files = dict(migration.files)
-    if migration.origin == squat.ORIGIN:
-        template = resources.files("plugbay.cli.plugins") / "templates" / f"{_CODE}.txt"
-        files[_CODE] = template.read_text(encoding="utf-8")
     also: list[Need] = [Variable(name, value, "as before") for name, value in migration.variables.items()]
     with _laid_out(files) as directory, contextlib.redirect_stdout(sys.stderr):
         try:
@@ -141,7 +135,14 @@ def _deployment(migration: Migration, args: argparse.Namespace) -> Deployment:
 def _members(migration: Migration, directory: Path) -> Sequence[Member]:
     """The plugins, with the files where they are on this machine."""
     if migration.origin == squat.ORIGIN:
-        return plugins_of_all_nodes(directory / squat.CONFIG, directory)
+        from functools import partial
+
+        from plugbay.plugins.generic.serving.arguments import GenericArguments, load_rules
+        from plugbay.plugins.generic.serving.settings import GenericSettings
+        from plugbay.plugins.generic.serving.source import GenericSource
+
+        file = directory / squat.CONFIG
+        return [GenericSource(GenericSettings(partial(load_rules, GenericArguments(file), file), file))]
     from plugbay.plugins.nvidia.config.arguments import parse_arguments
     from plugbay.plugins.nvidia.serving.settings import NodeSettings
     from plugbay.plugins.nvidia.serving.source import NvidiaSource

@@ -1,6 +1,7 @@
 """From squat's generic-device-plugin: its DaemonSets, flags and config files. Pure.
 
-Its groups of paths are served by rules of our own in its place. Its groups of USB devices are served by nothing yet.
+Its entries become those of a config of our generic plugin, which reads them as they are; USB IDs are written so that
+no reader can take them for other numbers.
 
 Source: squat/generic-device-plugin 0.1 and 0.2, its README and ``deviceplugin/``.
 """
@@ -20,15 +21,18 @@ from plugbay.sdk.deploying.migrating import workloads
 from plugbay.sdk.deploying.migrating.settings import ForeignSettings, Migration, MigrationNote, NoteKind, in_order
 
 ORIGIN: Final = "squat"
-TARGET: Final = "path_rules.py:PathRules"
-"""The target that serves an entry, whose settings are squat's own: another plugin only has to take its place here."""
-CONFIG: Final = "plugins.yaml"
+TARGET: Final = "generic"
+"""The target of ``plugbay serve`` that serves the entries."""
+CONFIG: Final = "devices.yaml"
 _PROGRAM: Final = "generic-device-plugin"
 _DOMAIN: Final = "devic.es"
 _OLD_DOMAIN: Final = "squat.ai"
 _DIRECTORY: Final = "/var/lib/kubelet/device-plugins"
 _NAME: Final = re.compile(r"[a-z0-9][-a-z0-9]*[a-z0-9]")
 _PATH_FIELDS: Final = ("path", "mountPath", "type", "permissions", "readOnly", "limit", "optional")
+_USB_IDS: Final = ("vendor", "product")
+_USB_ID: Final = re.compile("[0-9a-fA-F]{1,4}")
+_MOST_USB_ID: Final = 0xFFFF
 _FLAGS: Final = ("device", "domain", "plugin-directory", "listen", "log-level", "config")
 _TYPES: Final = ("Device", "Mount")
 _OTHERS: Final = {
@@ -102,17 +106,18 @@ class _SquatReader:
 
     def _result(self) -> Migration:
         entries = self._of_flags or self._entries
-        for entry in entries:
-            entry["settings"]["resource"] = (
-                f"{self._domain or self._fallback or _DOMAIN}/{entry['settings']['resource']}"
-            )
+        domain = self._domain or self._fallback or _DOMAIN
         notes = [*self._flag_notes, *in_order((*self._documents, *self._inner))]
         if not (self._domain or self._fallback) and entries:
             text = f"{_DOMAIN}, as from 0.2.0 on; up to 0.1 it was {_OLD_DOMAIN}: give --domain if pods ask for that"
             notes.insert(0, MigrationNote(NoteKind.LEFT, "nowhere", "domain", text))
-        files = {CONFIG: to_yaml({"plugins": entries})} if entries else {}
+        files = {CONFIG: to_yaml({"domain": domain, "devices": entries})} if entries else {}
         return Migration(
-            origin=ORIGIN, words=(f"--config={FILES}/{CONFIG}",), files=files, pod=self._pod, notes=tuple(notes)
+            origin=ORIGIN,
+            words=(TARGET, f"--config={FILES}/{CONFIG}"),
+            files=files,
+            pod=self._pod,
+            notes=tuple(notes),
         )
 
     # --- a workload and its flags -----------------------------------------------------------------------------------
@@ -173,7 +178,7 @@ class _SquatReader:
                 for document in read_documents(value, source=place):
                     settings = ForeignSettings(document, source or place, line=int(line) if line.isdigit() else 1)
                     self._inner.append(settings)
-                    self._of_flags += self._read_device(settings, ())
+                    self._of_flags += self._read_device(settings, (), is_flag=True)
                     settings.note_rest(_UNKNOWN)
                 return NoteKind.TAKEN, "as below"
             case "--domain":
@@ -216,7 +221,7 @@ class _SquatReader:
                 settings.note(NoteKind.OTHERWISE, (key,), text)
         settings.note_rest(_UNKNOWN)
 
-    def _read_device(self, settings: ForeignSettings, at: FieldPath) -> list[dict[str, Any]]:
+    def _read_device(self, settings: ForeignSettings, at: FieldPath, *, is_flag: bool = False) -> list[dict[str, Any]]:
         """The config entry of a device entry; none if nothing of it can be served."""
         name_key, groups_key = _key(settings, "name", at), _key(settings, "groups", at)
         name = settings.at(*at, name_key)
@@ -224,43 +229,76 @@ class _SquatReader:
             settings.note(NoteKind.LEFT, at, "its name is not one: two or more of a-z, 0-9 and -, no - first or last")
             return []
         name = name.strip()
-        known = [each["settings"]["resource"] for each in (*self._entries, *self._of_flags)]
+        known = [each["name"] for each in (*self._entries, *self._of_flags)]
         if name in known:
             settings.note(NoteKind.LEFT, at, f"there is a device {name} already, and squat's plugin would not start")
             return []
         groups = []
         for index in settings.items(*at, groups_key):
-            group = self._read_group(settings, (*at, groups_key, index))
+            group = self._read_group(settings, (*at, groups_key, index), is_flag=is_flag)
             groups += [group] if group is not None else []
         if not groups:
             settings.note(NoteKind.LEFT, (*at, name_key), "nothing of it can be served")
             return []
-        settings.note(NoteKind.TAKEN, (*at, name_key), f"a plugin of {CONFIG}")
-        return [{"target": TARGET, "settings": {"resource": name, "groups": groups}}]
+        settings.note(NoteKind.TAKEN, (*at, name_key), f"a device of {CONFIG}")
+        return [{"name": name, "groups": groups}]
 
-    def _read_group(self, settings: ForeignSettings, at: FieldPath) -> dict[str, Any] | None:
-        usb = _key(settings, "usb", at) or _key(settings, "usbs", at)
-        if usb:
-            settings.note(NoteKind.LEFT, at, "plugbay has no plugin for USB devices by vendor and product yet")
-            return None
+    def _read_group(self, settings: ForeignSettings, at: FieldPath, *, is_flag: bool) -> dict[str, Any] | None:
+        """A group of paths or of USB devices; None if it cannot be served."""
+        usb_key = _key(settings, "usb", at) or _key(settings, "usbs", at)
         paths_key, count_key = _key(settings, "paths", at), _key(settings, "count", at)
-        rules = [_rule(settings, (*at, paths_key, index)) for index in settings.items(*at, paths_key)]
-        problem = next((each for each in rules if isinstance(each, str)), "" if rules else "it has no paths")
+        key = usb_key or paths_key
+        places = [(*at, key, index) for index in settings.items(*at, key)]
+        rules = [_usb(settings, each, is_flag=is_flag) if usb_key else _rule(settings, each) for each in places]
+        missing = "" if rules else "it has no paths"
+        problem = next((each for each in rules if isinstance(each, str)), missing)
         count = settings.at(*at, count_key) if count_key else None
+        if usb_key and paths_key:
+            problem = "it has paths and usb, with which squat's plugin does not start"
         if not problem and count is not None and not _is_count(count):
             problem = "its count is not a number from 0 on"
         if problem:
             settings.note(NoteKind.LEFT, at, problem)
             return None
-        for index, rule in enumerate(rules):
+        for place, rule in zip(places, rules, strict=True):
             assert isinstance(rule, dict)
-            for name in rule:
-                settings.note(
-                    NoteKind.TAKEN, (*at, paths_key, index, _key(settings, name, (*at, paths_key, index))), "the same"
-                )
+            for name, value in rule.items():
+                text = f"as {value}" if name in _USB_IDS else "the same"
+                settings.note(NoteKind.TAKEN, (*place, _key(settings, name, place)), text)
         if count_key:
             settings.note(NoteKind.TAKEN, (*at, count_key), "the same")
-        return {"paths": rules, **({"count": count} if count is not None else {})}
+        return {"usb" if usb_key else "paths": rules, **({"count": count} if count is not None else {})}
+
+
+def _usb(settings: ForeignSettings, at: FieldPath, *, is_flag: bool) -> dict[str, Any] | str:
+    """A USB device with its IDs as squat's plugin reads them; a text says why it cannot be served."""
+    given = {name: settings.at(*at, key) for name in (*_USB_IDS, "serial") if (key := _key(settings, name, at))}
+    rule: dict[str, Any] = {}
+    for name in _USB_IDS:
+        number = _usb_id(given.get(name), is_flag=is_flag)
+        if number is None or number > _MOST_USB_ID:
+            return f"its {name} is not a USB ID of one to four hexadecimal digits"
+        rule[name] = f"0x{number:04x}"
+    serial = given.get("serial")
+    if is_flag and isinstance(serial, int) and not isinstance(serial, bool):
+        serial = str(serial)
+    if serial is not None and not isinstance(serial, str):
+        return "its serial is not a text"
+    return {**rule, "serial": serial} if serial else rule
+
+
+def _usb_id(value: object, *, is_flag: bool) -> int | None:
+    """The ID that a value is to squat's plugin; None for none.
+
+    A number without quotes is that number in a file. In a flag it is its decimal digits, taken for hexadecimal ones.
+
+    Source: squat/generic-device-plugin 0.1 ``deviceplugin/usb.go``, ``main.go``.
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return int(str(value), 16) if is_flag else value
+    if isinstance(value, str) and _USB_ID.fullmatch(value):
+        return int(value, 16)
+    return None
 
 
 def _rule(settings: ForeignSettings, at: FieldPath) -> dict[str, Any] | str:
@@ -272,8 +310,6 @@ def _rule(settings: ForeignSettings, at: FieldPath) -> dict[str, Any] | str:
     path, kind = rule.get("path"), rule.get("type", "Device")
     if not isinstance(path, str) or not path.startswith("/") or not path.isprintable():
         return "a path has no `path` from the root"
-    if "\\" in path:
-        return f"{path}: patterns with \\ are not known here"
     if kind not in _TYPES:
         return f"{path}: its type is neither Device nor Mount, so that squat's plugin gives an empty device"
     if any(not isinstance(rule.get(name, ""), str) for name in ("mountPath", "permissions")):
