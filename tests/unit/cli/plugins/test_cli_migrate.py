@@ -16,6 +16,8 @@ from plugbay.cli.main import run
 from plugbay.documents.texts import Document, read_documents
 from plugbay.errors import PlugbayError
 from plugbay.model.field_path import field_text
+from plugbay.plugins.generic.config.reading import read_config
+from plugbay.plugins.generic.config.rules import Usb
 from plugbay.plugins.nvidia.migrating.manifests import migrate_nvidia
 from plugbay.sdk.deploying.migrating.settings import ForeignSettings, Migration
 from plugbay.sdk.deploying.migrating.squat import migrate_squat
@@ -50,26 +52,28 @@ def test_every_setting_of_a_sample_is_told_with_its_line(
     assert err.splitlines() == [each for each in notes if "NOT TAKEN OVER" in each]
 
 
-def test_paths_of_squat_are_served_by_its_rules(capsys: pytest.CaptureFixture[str]) -> None:
+def test_entries_of_squat_are_those_of_the_generic_plugin(capsys: pytest.CaptureFixture[str]) -> None:
     _, [files, daemon_set], _ = migrated(capsys, str(GOLDEN / "squat-daemonset.yaml"))
-    assert yaml.safe_load(files["data"]["plugins.yaml"])["plugins"] == [
-        {
-            "target": "path_rules.py:PathRules",
-            "settings": {
-                "resource": "squat.ai/serial",
+    text = files["data"]["devices.yaml"]
+    assert yaml.safe_load(text) == {
+        "domain": "squat.ai",
+        "devices": [
+            {
+                "name": "serial",
                 "groups": [
                     {"paths": [{"path": "/dev/ttyUSB*", "mountPath": "/dev/serial/"}]},
                     {"paths": [{"path": "/dev/ttyACM*"}]},
+                    {"usb": [{"vendor": "0x10c4", "product": "0xea60"}]},
                 ],
             },
-        },
-        {
-            "target": "path_rules.py:PathRules",
-            "settings": {"resource": "squat.ai/fuse", "groups": [{"paths": [{"path": "/dev/fuse"}], "count": 10}]},
-        },
-    ]
+            {"name": "fuse", "groups": [{"paths": [{"path": "/dev/fuse"}], "count": 10}]},
+        ],
+    }
+    [serial, fuse] = read_config(text, source="devices.yaml").entries
+    assert isinstance(serial.groups[2].what, Usb)
+    assert (serial.domain, serial.groups[2].what.rules[0].vendor, fuse.groups[0].count) == ("squat.ai", 0x10C4, 10)
     pod = daemon_set["spec"]["template"]["spec"]
-    assert command([daemon_set]) == ["--config=/plugin/plugins.yaml"]
+    assert command([daemon_set]) == ["generic", "--config=/plugin/devices.yaml"]
     assert "/dev" in [each["mountPath"] for each in pod["containers"][0]["volumeMounts"]]
     assert pod["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert [each["effect"] for each in pod["tolerations"]] == ["NoExecute", "NoSchedule"]
@@ -121,7 +125,8 @@ def test_flags_alone_are_enough(capsys: pytest.CaptureFixture[str]) -> None:
     assert err == "flag: --no-such: NOT TAKEN OVER: the plugin has no such flag\n"
     device = "{name: fuse, groups: [{paths: [{path: /dev/fuse}]}]}"
     notes, objects, err = migrated(capsys, "--from", "squat", "--", "--device", device, "--domain=x.example")
-    assert yaml.safe_load(objects[0]["data"]["plugins.yaml"])["plugins"][0]["settings"]["resource"] == "x.example/fuse"
+    made = yaml.safe_load(objects[0]["data"]["devices.yaml"])
+    assert (made["domain"], [each["name"] for each in made["devices"]]) == ("x.example", ["fuse"])
     assert "flag --device:1: groups[0].paths[0].path: /dev/fuse: taken over: the same" in notes
     assert not err
 
@@ -165,7 +170,12 @@ def test_values_for_our_chart(capsys: pytest.CaptureFixture[str]) -> None:
     ("text", "argv", "sentence"),
     [
         ("a: 1\n", (), "it does not show of which plugin this is: say --from squat or --from nvidia"),
-        ("devices: [{name: zz, groups: [{usb: [{vendor: '1', product: '2'}]}]}]\n", (), "nothing of it can be served"),
+        ("devices: [{name: zz, groups: [{usb: [{vendor: '1'}]}]}]\n", (), "nothing of it can be served"),
+        (
+            "devices: [{name: zz, groups: [{paths: [{path: '/dev/['}]}]}]\n",
+            (),
+            "devices.yaml:6:13: ",
+        ),
         ("devices: []\n---\nmigStrategy: none\n", (), "the files are for squat and nvidia: say --from"),
         ("migStrategy: half\n", (), "half"),
         ("migStrategy: none\n---\nmigStrategy: none\n", (), "f.yaml:3: a second plugin; migrate each by itself"),
@@ -197,6 +207,33 @@ def test_bad_input_is_one_sentence_and_nothing_to_apply(
     assert not out
     assert sentence in err.splitlines()[-1]
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("given", "in_file", "in_flag"),
+    [
+        ('"1209"', "0x1209", "0x1209"),
+        ("1209", "0x04b9", "0x1209"),
+        ("8086", "0x1f96", "0x8086"),
+        ('"0407"', "0x0407", "0x0407"),
+        ("0407", "0x0107", "0x0263"),
+        ("0x1209", "0x1209", "0x4617"),
+        ("0bda", "0x0bda", "0x0bda"),
+        ('"1e10"', "0x1e10", "0x1e10"),
+    ],
+)
+def test_usb_ids_are_those_that_squat_reads(given: str, in_file: str, in_flag: str) -> None:
+    """Source: as observed of squat/generic-device-plugin 0.2."""
+    entry = f'{{name: stick, groups: [{{usb: [{{vendor: {given}, product: "0001", serial: "A 1"}}]}}]}}'
+    [document] = read_documents(f"devices: [{entry}]", source="f")
+    of_file = migrate_squat([ForeignSettings(document, "f")], (), "a.example")
+    of_flag = migrate_squat([], (f"--device={entry}",), "a.example")
+    for migration, vendor in ((of_file, in_file), (of_flag, in_flag)):
+        [rule] = yaml.safe_load(migration.files["devices.yaml"])["devices"][0]["groups"][0]["usb"]
+        assert rule == {"vendor": vendor, "product": "0x0001", "serial": "A 1"}
+        [usb] = read_config(migration.files["devices.yaml"], source="f").entries[0].groups
+        assert isinstance(usb.what, Usb)
+        assert usb.what.rules[0].vendor == int(vendor, 16)
 
 
 # --- no setting is lost -----------------------------------------------------------------------------------------------
