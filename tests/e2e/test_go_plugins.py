@@ -1,4 +1,4 @@
-"""Plugins on Go's gRPC, each with a fault that Go plugins have, are caught by the rules meant for it."""
+"""Plugins on Go's gRPC: their faults are caught by the rules meant for them, and their traffic is played again."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from plugbay.ops.clock import SystemClock
 from plugbay.testing.conformance.catalogue import chosen_rules
 from plugbay.testing.conformance.judging import judge_plugin
 from plugbay.testing.conformance.settings import ConformanceSettings
 from plugbay.testing.conformance.subject.command import PluginCommand
+from plugbay.testing.local.opening import local_kubelet
+from plugbay.testing.tracing.manager.replay import replay_to_manager
+from plugbay.testing.tracing.replay import replay_trace
+from plugbay.testing.tracing.selection import Selection
+from plugbay.traffic.file_format import RecordedLine, header_of
 from tests.contract.testing.test_zoo import RETRY_S, caught
 
 SOURCES: Final = Path(__file__).parent / "go_plugins"
@@ -59,3 +66,20 @@ async def test_go_plugin_is_caught(
     settings = ConformanceSettings(command, retry_timeout_s=RETRY_S, environ=os.environ, places=sockets)
     findings = caught(await judge_plugin(settings, chosen_rules(rules)))
     assert findings.keys() == caught_by, findings
+
+
+async def test_recorded_go_plugin_is_played_again(plugin: Path) -> None:
+    words = (str(plugin), "good", "{plugins}")
+    async with local_kubelet(as_kubelet="1.30", within_s=30) as kubelet:
+        await kubelet.plugin(words)
+        [(resource, count)] = kubelet.allocatable.items()
+        for _ in range(2):
+            await kubelet.end(await kubelet.admit({resource: count}))
+        records = tuple(kubelet.traffic.records)
+    header = header_of(datetime(2026, 1, 31, tzinfo=UTC), is_masked=False)
+    lines = [RecordedLine(number, record) for number, record in enumerate(records, start=2)]
+    to_manager = await replay_to_manager(header, lines, Selection(), clock=SystemClock(), source="r")
+    to_plugin = await replay_trace(records, PluginCommand(words), os.environ, Selection(), source="r")
+    for report in (to_manager, to_plugin):
+        assert [step for step in report.steps if step.differences] == []
+        assert sum("Allocate" in step.title for step in report.steps) == 2
