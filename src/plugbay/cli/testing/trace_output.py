@@ -15,10 +15,12 @@ from plugbay.cli.arguments.inputs import STDIN, read_file
 from plugbay.cli.printing.output import show, show_note
 from plugbay.cli.printing.table import printable
 from plugbay.testing.tracing.lines import TraceLines
+from plugbay.testing.tracing.pod_texts import PodTexts
 from plugbay.testing.tracing.selection import Selection
 from plugbay.traffic.file import MOST_BYTES, RecordingFile
-from plugbay.traffic.file_format import RecordLines, header_line, header_of, read_trace
+from plugbay.traffic.file_format import RecordLines, header_line, header_of, read_recording
 from plugbay.traffic.masking import masked
+from plugbay.traffic.pod_events import PodEvent
 from plugbay.traffic.records import TrafficRecord
 
 MOST_READ_BYTES: Final = 2**30
@@ -53,6 +55,7 @@ class TraceOutput:
         self._most_bytes = most_bytes
         self._lines = TraceLines(is_full=is_full)
         self._json_lines = RecordLines()
+        self._pods = PodTexts()
         self._file: RecordingFile | None = None
 
     def __enter__(self) -> Self:
@@ -82,6 +85,12 @@ class TraceOutput:
         elif (line := self._lines.line(record)) is not None:
             show(f"{printable(line)}\n")
 
+    def take_step(self, event: PodEvent) -> None:
+        """Show a step of a pod, if it is selected."""
+        if not self._pods.is_selected(event, self._selection):
+            return
+        show(self._json_lines.line(event) if self._is_json else f"{printable(self._pods.line(event))}\n")
+
     def _keep(self, file: RecordingFile, record: TrafficRecord) -> None:
         was_full = file.is_full
         file.take(record)
@@ -99,8 +108,11 @@ def show_file(source: str, selection: Selection, *, is_json: bool, is_full: bool
         opened(source) as lines,
         TraceOutput(selection, path=None, is_json=is_json, is_full=is_full, is_masked=is_masked) as output,
     ):
-        for record in read_trace(lines, source, torn=tell_torn):
-            output.take(record)
+        for line in read_recording(lines, source, torn=tell_torn)[1]:
+            if isinstance(line.event, PodEvent):
+                output.take_step(line.event)
+            else:
+                output.take(line.event)
 
 
 @contextmanager

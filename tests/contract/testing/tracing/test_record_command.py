@@ -171,6 +171,23 @@ async def test_replay_to_a_socket_at_which_nothing_listens(
         await replay_to_socket(read_trace(lines, "r"), tmp_path / "no.sock", Selection(), source="r")
 
 
+async def test_steps_of_pods_are_shown_harmless(tmp_path: Path) -> None:
+    golden = (Path(__file__).parents[3] / "golden/testing/recording.jsonl").read_text(encoding="utf-8")
+    path = tmp_path / "recording.jsonl"
+    path.write_text(golden.replace("not today", "not\\u001b[31mtoday"), encoding="utf-8")
+    done = await command("trace", "--show", str(path), "--resource", "example.com/gopher")
+    assert done.out.splitlines()[-4:] == [
+        "    0.005 s  pod default/web: admit: app example.com/gopher=1",
+        "    0.006 s  pod default/web: admitted: app example.com/gopher=g1",
+        "    0.007 s  pod default/web container app: not prepared: not\\x1b[31mtoday",
+        "    0.008 s  pod default/web container app: ended",
+    ]
+    assert "pod" not in (await command("trace", "--show", str(path), "--only", "Allocate")).out
+    assert "pod" not in (await command("trace", "--show", str(path), "--resource", "example.com/other")).out
+    as_json = await command("trace", "--show", str(path), "--json")
+    assert '"step": "not prepared"' in as_json.out
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
