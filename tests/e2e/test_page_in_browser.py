@@ -51,12 +51,18 @@ def write(places: NodePlaces, *devices: str, held: str = "gpu-1") -> None:
 
 @asynccontextmanager
 async def browsed(
-    places: NodePlaces, size: str, *, serving: AbstractAsyncContextManager[str] | None = None, **settings: Any
+    places: NodePlaces,
+    size: str,
+    *,
+    serving: AbstractAsyncContextManager[str] | None = None,
+    complains_of: str = "",
+    **settings: Any,
 ) -> AsyncIterator[Any]:
     """The page, loaded; whatever the browser complains of fails the test.
 
     Args:
         serving: serves another page than that of ``places``.
+        complains_of: the only complaints that are expected have this in them.
     """
     own = serve_node_page(places, PageSettings(address=TcpAddress("127.0.0.1", 0)), SystemClock())
     width, height, scheme = SIZES[size]
@@ -77,7 +83,7 @@ async def browsed(
         await page.goto(url)
         yield page
         await browser.close()
-    assert not complaints
+    assert not [each for each in complaints if not complains_of or complains_of not in each]
 
 
 def labels(page: Any) -> Any:
@@ -207,6 +213,37 @@ async def test_a_plugin_shows_its_life_and_a_socket_what_is_seen_of_it(places: N
         await dialog.get_by_text("process 7 other listens").wait_for()
         await live.show(replace(node, sockets=()))
         await dialog.get_by_text("other.sock was removed").wait_for()
+
+
+async def test_a_page_goes_on_when_its_server_is_back(places: NodePlaces) -> None:
+    serving, again = asyncio.Event(), asyncio.Event()
+    ports = asyncio.Queue[int]()
+
+    async def serve(port: int, until: asyncio.Event) -> None:
+        async with serve_node_page(places, PageSettings(address=TcpAddress("127.0.0.1", port)), SystemClock()) as url:
+            ports.put_nowait(int(url.rpartition(":")[2].strip("/")))
+            await until.wait()
+
+    @asynccontextmanager
+    async def first() -> AsyncIterator[str]:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(serve(0, serving))
+            yield f"http://127.0.0.1:{await ports.get()}/"
+            again.set()
+
+    async with browsed(places, "desk", serving=first(), complains_of="ERR_") as page:
+        await page.get_by_role("button", name="gpu-0, ").wait_for()
+        serving.set()
+        await page.get_by_text("connection lost, trying again").wait_for()
+        write(places, "gpu-1", "gpu-3")
+        port = int(page.url.rpartition(":")[2].strip("/"))
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(serve(port, again))
+            await page.get_by_role("button", name="gpu-3, ").wait_for()
+            names = [label.partition(",")[0] for label in await labels(page)]
+            assert names == ["gpu-1", "gpu-3"]
+            await playwright.expect(page.locator("#live")).to_have_text("live")
+            again.set()
 
 
 async def test_the_doctor_examines_the_node(places: NodePlaces) -> None:

@@ -8,6 +8,7 @@ import { byId } from "./elements.js";
 import { showEvents } from "./events.js";
 import { devices, drop, keys, note, put, remember, resources, sample, search } from "./rows.js";
 import { forgetSprites } from "./sprites.js";
+import { follow } from "./stream.js";
 import { dimTiles, dropTile, focusFirstMatch, found, putTile, showTiles } from "./tiles.js";
 
 const AGES_MS = 30000;
@@ -54,16 +55,12 @@ const taken = {
   },
 };
 
-function connect() {
-  const source = new EventSource("events");
+function showConnection(state) {
   const live = byId("live");
-  source.addEventListener("open", () => { live.textContent = "live"; live.classList.add("on"); });
-  source.addEventListener("error", () => {
-    const isOver = source.readyState === EventSource.CLOSED; // Refused, as by a node that has started anew with another token.
-    live.textContent = isOver ? "refused: the node's log has its address" : "connection lost, trying again";
-    live.classList.remove("on");
-  });
-  for (const [name, work] of Object.entries(taken)) source.addEventListener(name, (event) => work(JSON.parse(event.data)));
+  live.classList.toggle("on", state === EventSource.OPEN);
+  if (state === EventSource.OPEN) live.textContent = "live";
+  else if (state === EventSource.CLOSED) live.textContent = "refused: the node's log has its address"; // As by a node with another token.
+  else if (live.textContent === "live") live.textContent = "connection lost, trying again";
 }
 
 // --- showing it ------------------------------------------------------------------------------------------------------
@@ -129,4 +126,4 @@ setInterval(() => {
   showPlugins();
   showDetail();
 }, AGES_MS);
-connect();
+follow((name, data) => taken[name](JSON.parse(data)), showConnection);
