@@ -19,7 +19,7 @@ from plugbay.model.edits import ContainerEdits
 from plugbay.observe.page.live import LiveNode
 from plugbay.observe.page.serving import PageSettings, serve_node_page, serve_page
 from plugbay.observe.places import NodePlaces, places_of
-from plugbay.observe.view import ObservedNode, PluginMoment, PluginView, ResourceView, SocketView
+from plugbay.observe.view import DeviceView, ObservedNode, PluginMoment, PluginView, ResourceView, SocketView
 from plugbay.ops.clock import SystemClock
 from plugbay.ops.listening import TcpAddress
 from plugbay.wire.convert import edits_to_pb
@@ -189,14 +189,15 @@ async def test_a_plugin_shows_its_life_and_a_socket_what_is_seen_of_it(places: N
     node = ObservedNode(
         taken=at,
         root="/k",
-        resources=(ResourceView(name=GPU, plugin=plugin),),
+        resources=(ResourceView(name=GPU, plugin=plugin, devices=(DeviceView(id="a", is_releasing=True),)),),
         sockets=(SocketView(name="gpu.sock", made=at), SocketView(name="other.sock", made=at, pid=7, command="other")),
     )
     live = LiveNode()
     await live.show(node)
     serving = serve_page(live, places, PageSettings(address=TcpAddress("127.0.0.1", 0)), SystemClock())
     async with browsed(places, "phone", serving=serving) as page:
-        await page.get_by_role("button", name=GPU).click()
+        assert await labels(page) == [f"a, {GPU}, Unknown, being released"]
+        await page.get_by_role("button", name=GPU, exact=True).click()
         dialog = page.get_by_role("dialog")
         told = await dialog.locator("#life li > div").all_text_contents()
         assert told == [

@@ -40,11 +40,11 @@ const podLink = (holder) => make("button", { type: "button", "data-pod": holder.
 const deviceLink = (key, row) => make("button", { type: "button", "data-device": key }, `${row.id} (${row.health.state})`);
 
 function openDevice(key) {
-  const [, resource, ...id] = key.split(" ");
-  const name = id.join(" ");
-  open(name, () => {
+  const first = devices.get(key);
+  if (!first) return; // It has gone while it was clicked.
+  open(first.id, () => {
     const row = devices.get(key);
-    const past = eventsOf((event) => event.resource === resource && event.device === name);
+    const past = eventsOf((event) => event.resource === first.resourceName && event.device === first.id);
     return row ? [facts(deviceFacts(row)), past] : [gone("This device"), past];
   });
 }

@@ -26,7 +26,8 @@ export function healthOf(row) {
 export function describe(row) {
   const parts = [row.id, row.resourceName, healthOf(row)];
   if (row.releasing) parts.push("being released");
-  parts.push(row.holders.length ? `held by ${row.holders.map(holderOf).join(" and ")}` : "free");
+  if (row.holders.length) parts.push(`held by ${row.holders.map(holderOf).join(" and ")}`);
+  else if (!row.releasing) parts.push("free");
   return plain(parts.join(", "));
 }
 
