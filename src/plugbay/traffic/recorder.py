@@ -21,7 +21,7 @@ class TrafficRecorder:
 
     Args:
         clock: tells the time of each record.
-        most: the number of records that are kept.
+        most: the number of records that are kept; with 0 they only go to listeners.
 
     Attributes:
         records: what passed, oldest first.
@@ -82,6 +82,8 @@ class TrafficRecorder:
         note: str = "",
     ) -> None:
         """Add a record with the present time."""
+        if not self.listeners and not self.records.maxlen:
+            return
         at_s = self._clock.monotonic() - self._began_s
         record = TrafficRecord(at_s, event, sender, connection, call, resource, method, message, failure, note)
         self.records.append(record)

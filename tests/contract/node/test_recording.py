@@ -13,12 +13,12 @@ import pytest
 from plugbay.model.devices import Device
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import DeviceId
-from plugbay.node.api.recording.routes import RECORDING
+from plugbay.node.api.recording.routes import RECORDING, WaitingRecords
 from plugbay.testing.fakes.plugin import FakePlugin
 from plugbay.traffic.file import RecordingSettings
 from plugbay.traffic.file_format import read_recording
 from plugbay.traffic.pod_events import PodEvent, RecordedStep
-from plugbay.traffic.records import TrafficEvent, TrafficRecord
+from plugbay.traffic.records import Party, TrafficEvent, TrafficRecord
 from tests.contract.conftest import Done, Plugbay
 from tests.contract.node.test_access import node_with_api
 from tests.contract.rigs.node_run import RESOURCE, gophers, pod, root, running_node
@@ -140,6 +140,18 @@ async def test_full_file_ends_the_recording_and_not_the_node(
     assert path.stat().st_size <= 4096
     assert path.read_text().endswith('\n{"event": "full"}\n')
     assert caplog.text.count("the recording ends here, the node goes on") == 1
+
+
+async def test_client_that_is_too_slow_loses_its_recording_and_no_memory() -> None:
+    record = TrafficRecord(0, TrafficEvent.ANSWER, Party.PLUGIN, 1, message=b"x" * 1000)
+    waiting = WaitingRecords(most_bytes=5000)
+    for _ in range(100):
+        waiting.put(record)
+    assert [await waiting.get() for _ in range(3)] == [record, record, None]
+    waiting.put(record)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await waiting.get()
 
 
 async def test_api_over_tcp_has_no_recording(root: Path) -> None:
