@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.figures import Figure, Pace
+from bench.generic_serving import served
 from plugbay.kernel.uevent import Uevent
 from plugbay.plugins.generic.config.rules import (
     AllOf,
@@ -45,6 +46,8 @@ async def measure(pace: Pace) -> AsyncIterator[Figure]:
         machine = LargeMachine(Path(directory), NODES[pace])
         for figure in scans(machine, EVENTS[pace]):
             yield figure
+    async for figure in served(pace):
+        yield figure
 
 
 class LargeMachine:

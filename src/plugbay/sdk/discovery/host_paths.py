@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Set
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -58,10 +58,12 @@ class HostPaths:
 
     async def checked(self, devices: list[Device]) -> list[Device]:
         """Return ``devices`` as they are to be listed; the log tells of missing paths, once for each change."""
-        found = await asyncio.to_thread(lambda: {device.id: missing_paths(device) for device in devices})
+        # A device that is unhealthy for another reason is not given, and its paths may be gone with it.
+        looked_at = devices if self._judges else [device for device in devices if device.health.is_healthy]
+        found = await asyncio.to_thread(lambda: {device.id: missing_paths(device) for device in looked_at})
         missing = {device: paths for device, paths in found.items() if paths}
         if missing != self._missing:
-            self._tell(missing)
+            self._tell(missing, there=found.keys())
             self._missing = missing
         named = found if not self._judges else {device.id: named_paths(device) for device in devices}
         self._watched = frozenset(path for paths in named.values() for path in paths)
@@ -82,7 +84,7 @@ class HostPaths:
                     changed("paths of the host")
                     await self._looked.wait()
 
-    def _tell(self, missing: Mapping[DeviceId, tuple[str, ...]]) -> None:
+    def _tell(self, missing: Mapping[DeviceId, tuple[str, ...]], *, there: Set[DeviceId]) -> None:
         for device, paths in missing.items():
             if self._missing.get(device) != paths:
                 logger.warning(
@@ -95,7 +97,7 @@ class HostPaths:
                     else "if the host does not have it, no container starts with a device node that is missing, and a "
                     "mount shows an empty directory",
                 )
-        for device in self._missing.keys() - missing.keys():
+        for device in (self._missing.keys() - missing.keys()) & there:
             logger.info("%s: all paths of device %s exist now", self._resource, device)
 
 

@@ -113,4 +113,5 @@ def _entry_named(config: GenericConfig, name: ResourceName) -> Entry | None:
 
 def _gone(unit: Unit) -> Health:
     what = ", ".join(node.host_path for node in unit.nodes) or unit.physical or unit.id
-    return unhealthy("Vanished", f"{what} is not on the machine any more; it is healthy again as soon as it is back")
+    stays = f"it stays listed for {unit.group.health.grace_s:g} s, and for as long as a pod has it"
+    return unhealthy("Vanished", f"{what} is not on the machine any more; {stays}, and is healthy when it is back")

@@ -184,15 +184,8 @@ class GenericSource:
 
         moment = asyncio.get_running_loop().time()
         units = {} if before is None else before.selected.units
-        fresh = self._vanished.miss(units, sight.selected.units, moment=moment, keeps=keeps)
+        self._vanished.miss(units, sight.selected.units, moment=moment, keeps=keeps)
         left = self._vanished.expire(moment, await self._held()) if self._vanished.is_due(moment) else []
-        for unit in fresh:
-            logger.warning(
-                "%s: %s has vanished; it is listed as unhealthy for %g s, and longer if a pod has it",
-                unit.resource,
-                _title(unit),
-                unit.group.health.grace_s,
-            )
         for unit in left:
             logger.info("%s: %s did not come back and is not listed any more", unit.resource, _title(unit))
 

@@ -17,7 +17,7 @@ Held: TypeAlias = Mapping[ResourceName, Collection[DeviceId]]
 """The IDs of devices that pods hold, by resource."""
 Units: TypeAlias = Mapping[ResourceName, tuple[Unit, ...]]
 
-HELD_AGAIN_S: Final = 30.0
+HELD_AGAIN_S: Final = 10.0
 """The time after which it is asked again whether a pod holds a unit whose grace time is over."""
 
 
@@ -39,8 +39,8 @@ class VanishedUnits:
     def __init__(self) -> None:
         self._vanished: dict[tuple[ResourceName, DeviceId], VanishedUnit] = {}
 
-    def miss(self, before: Units, now: Units, *, moment: float, keeps: Callable[[Unit], bool]) -> list[Unit]:
-        """Take over a look; returns the units that have just vanished.
+    def miss(self, before: Units, now: Units, *, moment: float, keeps: Callable[[Unit], bool]) -> None:
+        """Take over a look.
 
         Args:
             before: what was there at the look before.
@@ -58,7 +58,6 @@ class VanishedUnits:
             until = moment + unit.group.health.grace_s
             self._vanished[unit.resource, unit.id] = VanishedUnit(unit, until)
         self._vanished = {key: each for key, each in self._vanished.items() if key not in there and keeps(each.unit)}
-        return fresh
 
     def is_due(self, moment: float) -> bool:
         """Whether the time of some is over."""

@@ -27,7 +27,7 @@ class Looks:
 
     def look(self, moment: float, *names: str, held: Held | None = None, keeps: bool = True) -> None:
         now = units(*names)
-        self.fresh = [unit.id for unit in self.vanished.miss(self.before, now, moment=moment, keeps=lambda _: keeps)]
+        self.vanished.miss(self.before, now, moment=moment, keeps=lambda _: keeps)
         self.left = [unit.id for unit in self.vanished.expire(moment, held if held is not None else {})]
         self.before = now
 
@@ -39,10 +39,10 @@ class Looks:
 def test_a_unit_that_is_gone_stays_for_its_grace_time() -> None:
     looks = Looks("a", "b")
     looks.look(100, "a")
-    assert (looks.fresh, looks.listed) == (["b"], ["b"])
+    assert looks.listed == ["b"]
     assert looks.vanished.next_due() == 160
     looks.look(159, "a")
-    assert (looks.fresh, looks.left, looks.listed) == ([], [], ["b"])
+    assert (looks.left, looks.listed) == ([], ["b"])
     looks.look(160, "a")
     assert (looks.left, looks.listed) == (["b"], [])
     assert looks.vanished.next_due() is None
@@ -82,13 +82,13 @@ def test_a_unit_goes_at_once_with_its_rules() -> None:
     looks.look(1, "b", keeps=False)
     assert looks.listed == []
     looks.look(2, keeps=False)
-    assert (looks.fresh, looks.listed) == ([], [])
+    assert looks.listed == []
 
 
 def test_units_of_other_resources_are_not_looked_at_again() -> None:
     same = units("a")
     vanished = VanishedUnits()
-    assert vanished.miss(same, same, moment=0, keeps=lambda _: True) == []
+    vanished.miss(same, same, moment=0, keeps=lambda _: True)
     assert vanished.next_due() is None
 
 
