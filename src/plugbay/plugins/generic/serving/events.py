@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 POLL_S: Final = 5.0
 """The interval between looks where the kernel does not tell of changes."""
+_MOST_WAITING: Final = 1000
+"""With more uevents at a time it is quicker to look at everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +48,13 @@ class MachineEvents:
     Attributes:
         counts: of events so far, by ``path`` and ``uevent``.
         is_blind: whether uevents do not reach this process.
+        heeds_uevents: whether uevents make ``happened`` be set; else they wait for what comes from elsewhere.
     """
 
     def __init__(self, watches: Watches, happened: asyncio.Event) -> None:
         self.counts = Counter({"path": 0, "uevent": 0})
         self.is_blind = False
+        self.heeds_uevents = True
         self._watches = watches
         self._happened = happened
         self._watched: frozenset[Path] = frozenset()
@@ -117,8 +121,9 @@ class MachineEvents:
     async def _follow_uevents(self, uevents: AsyncIterator[Uevent | UeventsLost]) -> None:
         async for event in uevents:
             self.counts["uevent"] += 1
-            if isinstance(event, Uevent):
+            if isinstance(event, Uevent) and len(self._uevents) < _MOST_WAITING:
                 self._uevents.append(event)
             else:
                 self._is_partial = True
-            self._happened.set()
+            if self.heeds_uevents:
+                self._happened.set()

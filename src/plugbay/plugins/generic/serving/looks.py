@@ -9,7 +9,7 @@ from pathlib import Path
 from plugbay.kernel.filesystems import silent_filesystem
 from plugbay.model.health import Health, unhealthy
 from plugbay.model.ids import DeviceId, ResourceName
-from plugbay.plugins.generic.config.rules import GenericConfig, Paths
+from plugbay.plugins.generic.config.rules import GenericConfig, Paths, RuleGroup
 from plugbay.plugins.generic.machine.machine import SysMachine
 from plugbay.plugins.generic.selecting.ports import HostChanges
 from plugbay.plugins.generic.selecting.selection import RuleSelection
@@ -84,7 +84,7 @@ class RuleLooks:
             dict(self._without_driver(selected)),
             frozenset(directories),
             any(map(self._is_silent, directories)),
-            any(not isinstance(group.what, Paths) for entry in config.entries for group in entry.groups),
+            any(map(_asks_machine, (group for entry in config.entries for group in entry.groups))),
         )
 
     def _select(self, config: GenericConfig, news: MachineNews | None) -> SelectedUnits:
@@ -118,3 +118,8 @@ class RuleLooks:
         """The name of a device of the unit without a driver; empty if all have theirs."""
         devices = (self._machine.device(path) for path in unit.sys_paths)
         return next((each.name for each in devices if each is not None and not has_driver(self._machine, each)), "")
+
+
+def _asks_machine(group: RuleGroup) -> bool:
+    """Whether a group depends on more of the machine than the names of its files."""
+    return not isinstance(group.what, Paths) or group.health.needs_driver

@@ -118,8 +118,10 @@ class GenericSource:
             news: MachineNews | None = None
             while True:
                 is_whole = await self._look(changed, news)
-                if self._sight is not None and events.watch(self._sight.directories):
-                    self._asked.set()  # a name may have come before it was watched
+                if self._sight is not None:
+                    events.heeds_uevents = self._sight.has_machine_rules
+                    if events.watch(self._sight.directories):
+                        self._asked.set()  # a name may have come before it was watched
                 await self._wait(events.is_blind)
                 news = events.take()
                 if self._rules_due or not is_whole or events.is_blind:
