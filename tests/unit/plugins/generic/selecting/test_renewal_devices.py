@@ -56,3 +56,21 @@ def test_looks_after_uevents_are_whole_looks(steps: list[tuple[int, str, int]]) 
             found = selection.after(HostChanges(directories=frozenset({"/dev"})))
             assert found == bench.look(*RULES)
             bench.devices = machine
+
+
+def test_a_unit_gets_the_node_that_a_driver_makes_later(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    stick = bench.hub.plug(1, vendor=0x10C4, product=0xEA60, serial="A1")
+    whole = where(subsystem="usb", devtype="usb_device", serial="A1")
+    rules = (
+        entry("usb", RuleGroup(Usb((UsbRule(0x10C4, None),), nodes=(node(TTY),))), is_shared=True),
+        entry("match", RuleGroup(Match(whole, (node(TTY),))), is_shared=True),
+    )
+    selection = bench.selection(*rules)
+    assert [len(units) for units in selection.look().units.values()] == [0, 0]
+    tty = stick.interface(0, driver="cp210x").class_device("tty", "ttyUSB0", number=(188, 0))
+    found = bench.after(selection, "add", tty)
+    assert [len(units) for units in found.units.values()] == [1, 1]
+    tty.remove()
+    gone = bench.after(selection, "remove", tty)
+    assert [len(units) for units in gone.units.values()] == [0, 0]
