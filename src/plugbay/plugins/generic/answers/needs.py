@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, assert_never
 
 from plugbay.errors import NeedsRefused
 from plugbay.plugins.generic.answers.devices import cdi_kind_of
 from plugbay.plugins.generic.config.rules import (
+    AllOf,
+    AnyOf,
     Entry,
     GenericConfig,
     Interfaces,
+    Match,
+    Not,
     Paths,
     RuleGroup,
+    Selector,
     Tokens,
+    Usb,
+    Where,
 )
 from plugbay.sdk.author.needs import HostDirectory, Need, OneAtATime, Privileged
 from plugbay.sdk.cdi.directory import CDI_DIRECTORY
 
 _SPECIAL: Final = frozenset("*?[\\{")
 _SEEN_ANYWAY: Final = ("/dev", "/sys")
+_OF_UDEV: Final = "property:"
 _CGROUPS: Final = "/sys/fs/cgroup"
 _POD_RESOURCES: Final = "/var/lib/kubelet/pod-resources"
 
@@ -60,12 +68,35 @@ def _needs_of_group(name: str, group: RuleGroup) -> Iterator[Need]:
         yield Privileged(f"the health command of {name} may open device nodes of the host")
     if group.release is not None:
         yield Privileged(f"the release command of {name} acts on devices of the host")
+    if any(each.startswith(_OF_UDEV) for selector in _selectors(group) for each in _names(selector)):
+        yield HostDirectory("/run/udev", f"udev's properties of devices, by which {name} chooses")
     match group.what:
         case Paths(rules=rules):
             yield from _directories(name, [rule.pattern for rule in rules])
         case Interfaces():
             yield HostDirectory("/sys", "the host's network interfaces, which a pod's own /sys does not show")
     yield from _directories(name, [rule.host_path for rule in group.gifts.mounts])
+
+
+def _selectors(group: RuleGroup) -> Iterator[Selector]:
+    if isinstance(group.what, Match | Interfaces):
+        yield group.what.selector
+    if isinstance(group.what, Match | Usb):
+        yield from (rule.selector for rule in group.what.nodes)
+
+
+def _names(selector: Selector) -> Iterator[str]:
+    """The names of the properties that a selector asks for."""
+    match selector:
+        case Where(name=name):
+            yield name
+        case AllOf(parts=parts) | AnyOf(parts=parts):
+            for part in parts:
+                yield from _names(part)
+        case Not(part=part):
+            yield from _names(part)
+        case _:
+            assert_never(selector)
 
 
 def _directories(name: str, patterns: Sequence[str]) -> Iterator[HostDirectory]:

@@ -24,6 +24,15 @@ def needs(entry: str) -> list[Need]:
         ("paths: [{path: /dev/ttyUSB*}, {path: /sys/class/gpio, type: Mount}]", []),
         ("usb: [{vendor: '10c4', product: 'ea60'}]", []),
         (
+            "match: {or: [{subsystem: tty}, {not: {property: {ID_BUS: usb}}}]}",
+            [HostDirectory("/run/udev", "udev's properties of devices, by which example.com/thing chooses")],
+        ),
+        (
+            "{match: {subsystem: tty}, nodes: [{property: {ID_BUS: usb}}]}",
+            [HostDirectory("/run/udev", "udev's properties of devices, by which example.com/thing chooses")],
+        ),
+        ("match: {subsystem: tty, attr: {speed: 480}}", []),
+        (
             "paths: [{path: /var/lib/cal/*/x, type: Mount}]",
             [HostDirectory("/var/lib/cal", "example.com/thing looks whether /var/lib/cal/*/x exists")],
         ),
