@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import Final
 
@@ -82,8 +81,10 @@ def in_order(problems: Iterable[ConfigProblem]) -> tuple[ConfigProblem, ...]:
 
 def suggestion(given: str, known: Iterable[str]) -> str:
     """The end of a sentence that names the word most like ``given``; empty if none is."""
+    from difflib import get_close_matches  # a config without mistakes does without it
+
     folded = {_fold(each): each for each in known}
-    close = difflib.get_close_matches(_fold(given), folded, n=1, cutoff=_LIKE)
+    close = get_close_matches(_fold(given), folded, n=1, cutoff=_LIKE)
     return f'; did you mean "{folded[close[0]]}"?' if close else ""
 
 

@@ -21,7 +21,6 @@ from plugbay.plugins.generic.config.records import NO_RECORD, Record
 from plugbay.plugins.generic.config.rules import GenericConfig
 from plugbay.plugins.generic.config.shapes import ShapeContext
 from plugbay.plugins.generic.config.spots import Spot
-from plugbay.plugins.generic.config.toml_nodes import read_toml
 from plugbay.values import dataclass
 
 DEFAULT_DOMAIN: Final = "devic.es"
@@ -31,7 +30,6 @@ Source: squat/generic-device-plugin 0.2; up to 0.1 it was ``squat.ai``.
 """
 _OLD_DOMAIN: Final = "squat.ai"
 _TOP: Final = Spot(1, 1)
-_PARSERS: Final = {ConfigFormat.YAML: read_yaml, ConfigFormat.JSON: read_json, ConfigFormat.TOML: read_toml}
 _SETTINGS: Final = ("listen", "log-level", "plugin-directory")
 
 
@@ -128,7 +126,7 @@ def _read(text: str, findings: ConfigFindings, language: ConfigFormat, options: 
 def _parse(text: str, findings: ConfigFindings, language: ConfigFormat) -> Node | None:
     """The tree of a text; None if it is broken or empty, which is noted."""
     try:
-        node = _PARSERS[language](text, source=findings.source)
+        node = _tree(text, findings.source, language)
     except InvalidDocument as error:
         findings.error(Spot(error.line or 1, error.column or 1), (), error.problem)
         return None
@@ -138,6 +136,19 @@ def _parse(text: str, findings: ConfigFindings, language: ConfigFormat) -> Node 
     if node is None:
         findings.error(_TOP, (), "is empty; a config has devices, see `plugbay presets`")
     return node
+
+
+def _tree(text: str, source: str, language: ConfigFormat) -> Node | None:
+    match language:
+        case ConfigFormat.YAML:
+            return read_yaml(text, source=source)
+        case ConfigFormat.JSON:
+            return read_json(text, source=source)
+        case ConfigFormat.TOML:
+            # Imported here: a process with another file does without a parser of TOML.
+            from plugbay.plugins.generic.config.toml_nodes import read_toml
+
+            return read_toml(text, source=source)
 
 
 class _FileReader:

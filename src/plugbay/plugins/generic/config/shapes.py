@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any, Final, Protocol
 
 from plugbay.plugins.generic.config.nodes import ConfigFormat, Keys, Node, Scalar, ScalarKind, Series
-from plugbay.plugins.generic.config.problems import ConfigFindings, short
+from plugbay.plugins.generic.config.problems import ConfigFindings, short, suggestion
 from plugbay.plugins.generic.config.spots import Spot
 from plugbay.values import dataclass
 
@@ -124,8 +124,6 @@ class ChoiceShape:
             return text
         if not text and self.fallback:
             return self.fallback
-        from plugbay.plugins.generic.config.problems import suggestion
-
         problem = f"{short(text)} is none of {', '.join(self.words)}{suggestion(text, self.words)}"
         if not self.fallback:
             context.findings.error(node.spot, path, problem)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -38,7 +37,9 @@ def preset_text(name: str) -> str:
         UsageError: there is no such preset; the text names the one that is most alike.
     """
     if name not in PRESETS:
-        close = difflib.get_close_matches(name.lower(), PRESETS, n=1)
+        from difflib import get_close_matches  # few names are wrong
+
+        close = get_close_matches(name.lower(), PRESETS, n=1)
         hint = f'did you mean "{close[0]}"?' if close else f"known are {', '.join(PRESETS)}"
         raise UsageError(f'there is no preset "{name}"; {hint}')
     return (_TEXTS / f"{name}.yaml").read_text(encoding="utf-8")
