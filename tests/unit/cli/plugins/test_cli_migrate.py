@@ -119,6 +119,19 @@ def test_a_rendered_chart_needs_no_sidecar(capsys: pytest.CaptureFixture[str]) -
     assert {"name": "DP_DISABLE_HEALTHCHECKS", "value": "31"} in container["env"]
 
 
+@pytest.mark.parametrize("sample", ["nvidia-daemonset", "squat-daemonset"])
+def test_a_variable_whose_name_is_no_text_is_told(
+    sample: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    documents = list(yaml.safe_load_all((GOLDEN / f"{sample}.yaml").read_text()))
+    pod = next(each["spec"]["template"]["spec"] for each in documents if each["kind"] == "DaemonSet")
+    for container in (*pod.get("initContainers", []), *pod["containers"]):
+        container.setdefault("env", []).append({"name": {"a": ["b"]}, "value": "c"})
+    (tmp_path / "f.yaml").write_text(yaml.safe_dump_all(documents))
+    notes, _, _ = migrated(capsys, str(tmp_path / "f.yaml"))
+    assert [each for each in notes if ".env" in each and ": NOT TAKEN OVER: " in each]
+
+
 def test_flags_alone_are_enough(capsys: pytest.CaptureFixture[str]) -> None:
     notes, objects, err = migrated(capsys, "--from", "nvidia", "--", "--mig-strategy", "mixed", "--no-such")
     assert command(objects) == ["nvidia", "--mig-strategy=mixed"]

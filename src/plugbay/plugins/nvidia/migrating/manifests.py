@@ -130,7 +130,7 @@ def _read_manager(settings: ForeignSettings, container: FieldPath, reading: Nvid
     for at in settings.items(*container, "env"):
         path = (*container, "env", at)
         name, value = (settings.at(*path, key) for key in ("name", "value"))
-        if name in _OF_MANAGER and isinstance(value, str):
+        if isinstance(name, str) and name in _OF_MANAGER and isinstance(value, str):
             if value:
                 reading.take(_OF_MANAGER[str(name)], value)
             settings.note(NoteKind.TAKEN, path, f"--{_OF_MANAGER[str(name)].names[0]}")

@@ -118,15 +118,17 @@ class NvidiaReading:
         for at in settings.items(*container, "env"):
             path = (*container, "env", at)
             name, value = (settings.at(*path, key) for key in ("name", "value"))
-            if name in _OWN_VARIABLES:
-                settings.note(NoteKind.OTHERWISE, path, f"{name}: {_OWN_VARIABLES[str(name)]}")
+            if not isinstance(name, str):
+                settings.note(NoteKind.LEFT, path, "it has no name")
+            elif name in _OWN_VARIABLES:
+                settings.note(NoteKind.OTHERWISE, path, f"{name}: {_OWN_VARIABLES[name]}")
             elif not isinstance(value, str):
                 settings.note(NoteKind.LEFT, path, f"the value of {name} is not known here")
             elif name in _HEALTH:
-                self._variables[str(name)] = value
+                self._variables[name] = value
                 settings.note(NoteKind.TAKEN, path, f"the variable {name}={value}")
             elif name in _BY_VARIABLE:
-                settings.note(*_at(path, self.take(_BY_VARIABLE[str(name)], value, overrides=False)))
+                settings.note(*_at(path, self.take(_BY_VARIABLE[name], value, overrides=False)))
             else:
                 settings.note(NoteKind.LEFT, path, f"the plugin has no variable {name}")
 

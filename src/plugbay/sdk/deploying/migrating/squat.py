@@ -138,7 +138,9 @@ class _SquatReader:
             variables = {"DOMAIN": "--domain", "PLUGIN_DIRECTORY": "--plugin-directory", "LISTEN": "--listen"}
             for at in settings.items(*container, "env"):
                 name, value = (settings.at(*container, "env", at, key) for key in ("name", "value"))
-                if name in variables and isinstance(value, str) and not (name == "DOMAIN" and self._domain):
+                if not (isinstance(name, str) and isinstance(value, str)) or (name == "DOMAIN" and self._domain):
+                    continue
+                if name in variables:
                     here = (*container, "env", at)
                     self._read_flags([(f"{variables[name]}={value}", settings.place(here), (settings, here))], notes)
 
