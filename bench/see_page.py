@@ -33,6 +33,8 @@ _TASK_MS: Final = 50
 _EVENT_MS: Final = 200
 _IDLE_MS: Final = 50
 _RSS_MB: Final = 60
+_REST_S: Final = 15
+"""A browser that has loaded a page tidies up for a while."""
 _FEW: Final = 64
 _MANY: Final = 10_000
 _RUN_TASK: Final = ("ThreadControllerImpl::RunTask", "RunTask")
@@ -232,7 +234,7 @@ async def _idle(browser: Any, node: _Node, pace: Pace) -> AsyncIterator[Figure]:
 
 async def _costs(node: _Node, window_s: float) -> tuple[float, float]:
     """Processor time of the server and of the browser, once both are at rest, scaled to a minute."""
-    await asyncio.sleep(window_s / 4)
+    await asyncio.sleep(_REST_S)
     browser = [pid for pid in descendants(os.getpid()) if "chrom" in Path(f"/proc/{pid}/comm").read_text()]
     server, *others = await cpu_ms_per_min(window_s, node.process.pid, *browser)
     return server, sum(others)
