@@ -67,8 +67,8 @@ def _collision(granted: Granted) -> str:
             if before != thing:
                 return (
                     f"{other.id} and {device.id} want {before.host_path} and {thing.host_path} at the same path of the "
-                    f"container, {thing.container_path}: in the plugin's config, end mountPath with a / or name the "
-                    "device in it, as in /dev/{name}"
+                    f"container, {thing.container_path}: in the plugin's config, end mountPath with a /, so that "
+                    "each keeps its own name"
                 )
     inside: dict[str, str] = {}
     for _, device in granted:

@@ -79,7 +79,7 @@ def test_two_devices_at_one_path_of_the_container_are_refused_with_both_paths(ho
     fixed = [tty(number, mount_path="/dev/modem") for number in (0, 1)]
     assert problem(fixed, host) == (
         "tty0 and tty1 want /dev/ttyUSB0 and /dev/ttyUSB1 at the same path of the container, /dev/modem: in the "
-        "plugin's config, end mountPath with a / or name the device in it, as in /dev/{name}"
+        "plugin's config, end mountPath with a /, so that each keeps its own name"
     )
     assert given(fixed[0], root=host).device_nodes[0].container_path == "/dev/modem"
 
