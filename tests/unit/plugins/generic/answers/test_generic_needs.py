@@ -41,10 +41,6 @@ def needs(entry: str) -> list[Need]:
             [HostDirectory("/opt", "example.com/thing looks whether /opt/{name}/x exists")],
         ),
         (
-            "match: {not: {or: [{driver: x}, {property: {ID_MODEL: y}}]}, subsystem: tty}",
-            [HostDirectory("/run/udev", "the properties that udev keeps of devices")],
-        ),
-        (
             "{paths: [{path: /dev/fuse}], cdi: example.com/fuse}",
             [HostDirectory("/var/run/cdi", "the CDI spec of example.com/fuse", writable=True)],
         ),
