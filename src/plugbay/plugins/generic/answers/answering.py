@@ -52,7 +52,9 @@ def _check(granted: Granted, root: Path) -> None:
     units = [unit for unit, _ in granted]
     if problem := problem_of_shares(units) or _collision(granted):
         raise AllocationError(problem)
-    problems = dict.fromkeys(problem for unit in units for problem in problems_of_paths(unit, root=root))
+    problems = dict.fromkeys(
+        problem for unit, device in granted for problem in problems_of_paths(unit, device.edits.mounts, root=root)
+    )
     if problems:
         raise AllocationError("; ".join(problems))
 

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from plugbay.model.edits import Mount
 from plugbay.plugins.generic.config.rules import PathKind, PathRule, Paths
 from plugbay.plugins.generic.selecting.units import Unit
 
 
-def problems_of_paths(unit: Unit, *, root: Path) -> Iterator[str]:
+def problems_of_paths(unit: Unit, mounts: Iterable[Mount], *, root: Path) -> Iterator[str]:
     """The paths of a unit that are not what they were when the unit was found, each with what to do.
 
     Args:
+        mounts: all that come with it.
         root: of the machine's files, ``dev`` and ``sys`` among them.
     """
     takes_any = any(rule.takes_any_file for rule in _path_rules(unit) if rule.kind is PathKind.DEVICE)
     for node in unit.nodes:
         if problem := _problem_of_node(node.host_path, unit, root=root, takes_any=takes_any):
             yield problem
-    for mount in unit.mounts:
+    for mount in mounts:
         if not os.path.lexists(_at(root, mount.host_path)):
-            yield f"{mount.host_path} does not exist any more; make it, or ask for another device"
+            yield f"{mount.host_path} does not exist; make it, or ask for another device"
     for name in unit.interfaces:
         if not _at(root, f"/sys/class/net/{name}").exists():
             yield f"the network interface {name} is not on the host any more; ask again when it is back"

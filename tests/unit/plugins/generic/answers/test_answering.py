@@ -13,7 +13,7 @@ from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
 from plugbay.model.ids import DeviceId
 from plugbay.plugins.generic.answers.answering import answer
 from plugbay.plugins.generic.answers.devices import device_of
-from plugbay.plugins.generic.config.rules import Gifts, Interfaces, PathRule, Paths, Where
+from plugbay.plugins.generic.config.rules import Gifts, Interfaces, MountRule, PathRule, Paths, Where
 from plugbay.plugins.generic.machine.values import SysPath
 from plugbay.plugins.generic.selecting.units import Unit
 from tests.unit.plugins.generic.answers.units import group, tty, unit
@@ -107,9 +107,17 @@ def test_paths_that_are_gone_are_named_with_what_to_do(tmp_path: Path) -> None:
     mount = unit("m", mounts=[Mount("/var/lib/cal")])
     nowhere = unit("n", nodes=[DeviceNode("/dev/ttyUSB7")])
     assert problem([mount, nowhere], tmp_path) == (
-        "/var/lib/cal does not exist any more; make it, or ask for another device; "
+        "/var/lib/cal does not exist; make it, or ask for another device; "
         "/dev/ttyUSB7 does not exist any more; connect the device again, or ask for another one"
     )
+
+
+@is_root
+def test_a_mount_that_comes_with_a_device_is_looked_for_too(host: Path) -> None:
+    calibrated = tty(0, Gifts(mounts=(MountRule("/var/lib/cal/{serial}", "/cal"),)))
+    assert problem([calibrated], host) == ("/var/lib/cal/0000 does not exist; make it, or ask for another device")
+    (host / "var/lib/cal/0000").mkdir(parents=True)
+    assert given(calibrated, root=host).mounts == (Mount("/var/lib/cal/0000", container_path="/cal"),)
 
 
 def test_a_file_at_the_place_of_a_node_is_refused_unless_the_rules_take_any(tmp_path: Path) -> None:
