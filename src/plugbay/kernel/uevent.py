@@ -110,6 +110,13 @@ class Uevents:
                 await self._until_readable()
         return self._received.popleft()
 
+    def take_waiting(self) -> list[Uevent | UeventsLost]:
+        """The events that are there already."""
+        self._receive()
+        waiting = list(self._received)
+        self._received.clear()
+        return waiting
+
     def _receive(self) -> None:
         """Read the waiting events: the kernel has room for some hundred only."""
         for _ in range(_READ_AT_ONCE):

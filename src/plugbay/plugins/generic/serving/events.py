@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, Self
 
-from plugbay.kernel.uevent import Uevent, UeventsLost, open_uevents
+from plugbay.kernel.uevent import Uevent, Uevents, UeventsLost, open_uevents
 from plugbay.ops.tasks import background, first
 from plugbay.sdk.watching import PathChanges, Watches
 from plugbay.values import dataclass
@@ -48,13 +48,13 @@ class MachineEvents:
     Attributes:
         counts: of events so far, by ``path`` and ``uevent``.
         is_blind: whether uevents do not reach this process.
-        heeds_uevents: whether uevents make ``happened`` be set; else they wait for what comes from elsewhere.
     """
 
     def __init__(self, watches: Watches, happened: asyncio.Event) -> None:
         self.counts = Counter({"path": 0, "uevent": 0})
         self.is_blind = False
-        self.heeds_uevents = True
+        self._heeds_uevents = asyncio.Event()
+        self._kernel: Uevents | None = None
         self._watches = watches
         self._happened = happened
         self._watched: frozenset[Path] = frozenset()
@@ -78,17 +78,28 @@ class MachineEvents:
                 events.is_blind = True
                 logger.warning("cannot receive uevents, looking at devices every %g s instead: %s", POLL_S, error)
             else:
+                events._kernel = uevents
                 await up.enter_async_context(background(events._follow_uevents(uevents), name="uevents"))
             await up.enter_async_context(background(events._follow_directories(), name="directories of patterns"))
             yield events
 
     def take(self) -> MachineNews:
         """The events since the last call."""
+        if self._kernel is not None and not self._heeds_uevents.is_set():
+            for event in self._kernel.take_waiting():
+                self._note(event)
         news = MachineNews(frozenset(self._directories), tuple(self._uevents), self._is_partial)
         self._directories.clear()
         self._uevents.clear()
         self._is_partial = False
         return news
+
+    def heed_uevents(self, *, is_wanted: bool) -> None:
+        """Say whether uevents make ``happened`` be set; else they wait in the kernel until `take`, and cost nothing."""
+        if is_wanted:
+            self._heeds_uevents.set()
+        else:
+            self._heeds_uevents.clear()
 
     def watch(self, directories: Iterable[Path]) -> bool:
         """Watch these from now on; returns whether some of them are new, so that another look is due."""
@@ -118,12 +129,15 @@ class MachineEvents:
         self._directories |= changed
         self._happened.set()
 
-    async def _follow_uevents(self, uevents: AsyncIterator[Uevent | UeventsLost]) -> None:
-        async for event in uevents:
-            self.counts["uevent"] += 1
-            if isinstance(event, Uevent) and len(self._uevents) < _MOST_WAITING:
-                self._uevents.append(event)
-            else:
-                self._is_partial = True
-            if self.heeds_uevents:
-                self._happened.set()
+    async def _follow_uevents(self, uevents: Uevents) -> None:
+        while True:
+            await self._heeds_uevents.wait()
+            self._note(await anext(uevents))
+            self._happened.set()
+
+    def _note(self, event: Uevent | UeventsLost) -> None:
+        self.counts["uevent"] += 1
+        if isinstance(event, Uevent) and len(self._uevents) < _MOST_WAITING:
+            self._uevents.append(event)
+        else:
+            self._is_partial = True

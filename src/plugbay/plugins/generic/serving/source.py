@@ -119,7 +119,7 @@ class GenericSource:
             while True:
                 is_whole = await self._look(changed, news)
                 if self._sight is not None:
-                    events.heeds_uevents = self._sight.has_machine_rules
+                    events.heed_uevents(is_wanted=self._sight.has_machine_rules)
                     if events.watch(self._sight.directories):
                         self._asked.set()  # a name may have come before it was watched
                 await self._wait(events.is_blind)
