@@ -231,6 +231,7 @@ async def test_a_taint_evicts_the_pods_that_do_not_tolerate_it(root: Path) -> No
         event = await node.event("TaintManagerEviction", "gone")
         assert event["message"] == "Marking for deletion Pod default/gone"
         await node.gone("stays", gracePeriodSeconds="0")
+        await node.until_gone("gone")
         assert (await node.get(PODS))["items"] == []
 
 

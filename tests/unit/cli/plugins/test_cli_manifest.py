@@ -80,6 +80,19 @@ def test_configuration_files_of_nvidia_go_along(here: Path, manifest: Manifest) 
     assert words(several) == ["nvidia", "--config-file-srcdir=/plugin", "--default-config=plain"]
 
 
+def test_rules_of_the_generic_plugin_go_along_with_the_rights_that_they_need(here: Path, manifest: Manifest) -> None:
+    (here / "devices.yaml").write_text(
+        "domain: x.example\ndevices:\n- {name: fuse, paths: [/dev/fuse], cdi: x.example/fuse}\n"
+    )
+    config, daemon_set = manifest("generic", "--config", "devices.yaml")
+    assert list(config["data"]) == ["devices.yaml"]
+    [container] = daemon_set["spec"]["template"]["spec"]["containers"]
+    assert words([daemon_set]) == ["generic", "--config=/plugin/devices.yaml"]
+    is_read_only = {each["mountPath"]: each.get("readOnly", False) for each in container["volumeMounts"]}
+    assert (is_read_only["/dev"], is_read_only["/var/run/cdi"]) == (True, False)
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
 def test_files_of_all_nodes_go_along(here: Path, manifest: Manifest) -> None:
     (here / "cards.py").write_text(CARDS)
     (here / "others.py").write_text(CARDS.replace("card", "other"))
