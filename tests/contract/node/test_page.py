@@ -50,11 +50,12 @@ async def test_a_node_shows_its_devices_with_pods_by_name_and_reasons(
             "container": "c",
             "uid": shown["metadata"]["uid"],
             "requestedBy": "",
+            "sources": ["checkpoint", "node", "podresources"],
         }
         await until(device, lambda row: [each | {"since": 0} for each in row["holders"]] == [holder | {"since": 0}])
         await until(resource, lambda row: (row["capacity"], row["allocatable"], row["free"]) == (1, 1, 0))
         plugin.send([Device(DeviceId("g1"), health=unhealthy("Tired", "it sleeps"))])
-        await until(device, lambda row: row["health"] == "Unhealthy")
+        await until(device, lambda row: row["health"]["state"] == "Unhealthy")
         await node.gone("gopher-pod")
         await until(device, lambda row: row["holders"] == [])
         assert (await rows())["node"]["problems"] == []
