@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import socket
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -125,6 +126,15 @@ async def test_recording_ends_with_its_node(root: Path, tmp_path: Path) -> None:
         async with asyncio.timeout(30):
             done = Done((await process.wait()), *(each.decode() for each in await process.communicate()))
     assert (done.code, "the node ended the recording" in done.err) == (0, True)
+
+
+async def test_killed_recorder_leaves_a_recording(root: Path, tmp_path: Path) -> None:
+    path = tmp_path / "recording.jsonl"
+    async with AsyncExitStack() as stack, asyncio.timeout(60), running_node(root) as node, gophers(node, "g1"):
+        process = await stack.enter_async_context(start(*PLUGBAY, "record", "-o", str(path), "--root", str(root)))
+        await until_written(path, "ListAndWatch")
+        await end(process, signal.SIGKILL)
+        assert requests_of(events_of(path)) == ["Register", "GetDevicePluginOptions", "ListAndWatch"]
 
 
 async def test_full_file_ends_the_recording_and_not_the_node(
