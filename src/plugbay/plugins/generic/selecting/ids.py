@@ -12,9 +12,13 @@ from typing import Final
 
 from plugbay.model.ids import DeviceId
 
-_REFUSED: Final = re.compile(r"[^A-Za-z0-9_.:-]+")
-"""An ID may be the name of a device in a CDI spec too, which begins and ends with a letter or a digit."""
-_READABLE_AT_MOST: Final = 44
+_REFUSED: Final = re.compile(r"[^A-Za-z0-9_.:-]+|::+")
+"""An ID may be the name of a device in a CDI spec too, which begins and ends with a letter or a digit.
+
+Two colons stand before the number of a copy, and nowhere else.
+"""
+_READABLE_AT_MOST: Final = 43
+"""With the digest and the number of copy 99,999 behind it, an ID has 63 bytes, which is all it may have."""
 _DIGEST_LENGTH: Final = 12
 
 
