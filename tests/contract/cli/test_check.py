@@ -146,9 +146,3 @@ async def test_findings_are_json_for_programs(tmp_path: Path) -> None:
         1,
         [{"file": "p.py", "line": 14, "code": "P102", "message": "relaese() is never called; did you mean release()?"}],
     )
-
-
-async def test_what_is_not_a_python_file_is_refused(tmp_path: Path) -> None:
-    done = await check(tmp_path, GOOD, "plugins.txt")
-    problem = "plugins.txt is neither a Python file (.py) nor a config (.yaml, .yml, .json, .toml)"
-    assert (done.code, done.err) == (2, f"plugbay: error: {problem}\n")

@@ -17,7 +17,7 @@ from plugbay.cli.printing.output import show, show_note
 from plugbay.errors import UsageError
 from plugbay.sdk.inspection.lint import lint
 
-_CONFIGS: Final = (".yaml", ".yml", ".json", ".toml")
+_PYTHON: Final = ".py"
 
 
 def declare(parser: CommandParser) -> None:
@@ -41,7 +41,7 @@ def declare(parser: CommandParser) -> None:
         nargs="+",
         metavar="FILE",
         type=path_of,
-        help="a Python file with plugins (.py), or a config of the generic plugin (.yaml, .json, .toml)",
+        help="a Python file with plugins (.py), or a config of the generic plugin (.json, .toml, or else YAML)",
     )
     parser.add_argument("-o", "--output", choices=("json",), default="", help="a JSON array of objects")
     parser.add_argument(
@@ -64,10 +64,8 @@ def declare(parser: CommandParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show all findings; returns 1 if there are some."""
-    if configs := [each for each in args.files if each.suffix.lower() in _CONFIGS]:
+    if configs := [each for each in args.files if each.suffix != _PYTHON]:
         return _check_configs(configs, args)
-    if others := [each for each in args.files if each.suffix != ".py"]:
-        raise UsageError(f"{others[0]} is neither a Python file (.py) nor a config ({', '.join(_CONFIGS)})")
     if args.lenient or args.explain:
         given = "--lenient" if args.lenient else "--explain"
         raise UsageError(f"{given} is for configs of the generic plugin, and these files are Python")
