@@ -66,6 +66,16 @@ async def test_a_config_that_matches_nothing_says_so(tmp_path: Path, machine: Pa
     assert done.out.splitlines()[1].split(maxsplit=2) == ["example.com/x", "0", "nothing matches now"]
 
 
+async def test_a_resource_whose_devices_another_gives_is_not_said_to_match_nothing(
+    tmp_path: Path, machine: Path
+) -> None:
+    two = 'domain: a.b\ncompat: anyFile\ndevices: [{name: one, paths: [/dev/one]}, {name: two, paths: ["/dev/on?"]}]\n'
+    (tmp_path / "c.yaml").write_text(two)
+    done = await plugbay(tmp_path, "check", "c.yaml", "--machine-root", str(machine))
+    assert done.out.splitlines()[2].split(maxsplit=2) == ["a.b/two", "0", "nothing now; the note says why"]
+    assert done.err.startswith("note: a.b/two: /dev/one: the entry 'one', line 3 gives this already")
+
+
 async def test_every_problem_has_its_line_and_column(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(GOOD.replace("limit: 9", "limt: 9").replace("count: 3", "count: three"))
     wrong = (
@@ -122,7 +132,6 @@ async def test_rules_are_explained_for_a_device(tmp_path: Path, machine: Path) -
     ("words", "problem"),
     [
         (("c.yaml", "p.py"), "configs and Python files are checked by a command each"),
-        (("p.txt",), "p.txt is neither a Python file (.py) nor a config (.yaml, .yml, .json, .toml)"),
         (("p.py", "--lenient"), "--lenient is for configs of the generic plugin"),
         (("p.py", "--explain", "/dev/x"), "--explain is for configs of the generic plugin"),
     ],
@@ -131,6 +140,18 @@ async def test_misuse_is_told(tmp_path: Path, words: tuple[str, ...], problem: s
     done = await plugbay(tmp_path, "check", *words)
     assert done.code == 2
     assert problem in done.err
+
+
+@pytest.mark.parametrize("name", ["devices", "devices.conf", "devices.YAML"])
+async def test_a_file_of_any_name_is_yaml_as_when_it_is_served(tmp_path: Path, machine: Path, name: str) -> None:
+    (tmp_path / name).write_text("domain: a.b\ndevices: [{name: seats, tokens: 2}]\n")
+    done = await plugbay(tmp_path, "check", name, "--machine-root", str(machine))
+    assert (done.code, done.out.splitlines()[1].split()) == (0, "a.b/seats 2 token-0 and 1 more a token".split())
+    (tmp_path / name).write_text("devices: [")
+    done = await plugbay(tmp_path, "check", name)
+    assert done.code == 1
+    assert done.out.startswith(f"{name}:1:")
+    assert "not valid YAML" in done.out
 
 
 async def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,20 +74,20 @@ def _show(checked: CheckedConfig) -> None:
             show(printable(f"{verdict.place}: {verdict.entry}: {verdict.text}\n"))
     if checked.selected is None:
         return
-    units = checked.selected.units
-    show(Columns(("RESOURCE", "UNITS", "ID", "GIVES")).table(_rows(units)))
+    show(Columns(("RESOURCE", "UNITS", "ID", "GIVES")).table(_rows(checked.selected)))
     for trouble in checked.selected.troubles:
         show_note(f"note: {printable(trouble.resource)}: {printable(trouble.text)}")
 
 
-def _rows(units: Mapping[Any, Sequence[Unit]]) -> Iterator[tuple[str, str, str, str]]:
+def _rows(selected: SelectedUnits) -> Iterator[tuple[str, str, str, str]]:
     """A row for each match, which stands for all of its copies."""
-    for resource, those in units.items():
+    noted = {trouble.resource for trouble in selected.troubles}
+    for resource, those in selected.units.items():
         matches: dict[object, list[Unit]] = {}
         for unit in sorted(those, key=lambda each: ([node.host_path for node in each.nodes], each.id)):
             matches.setdefault((unit.nodes, unit.mounts, unit.interfaces, unit.physical), []).append(unit)
         if not matches:
-            yield resource, "0", "", "nothing matches now"
+            yield resource, "0", "", "nothing now; the note says why" if resource in noted else "nothing matches now"
         for copies in matches.values():
             first = min(copies, key=lambda each: each.copy)
             more = f" and {len(copies) - 1} more" if len(copies) > 1 else ""

@@ -12,7 +12,6 @@ from plugbay.plugins.generic.config.nodes import Keyed, Keys, Node
 from plugbay.plugins.generic.config.problems import ConfigFindings
 from plugbay.plugins.generic.config.records import ConfigField as Field
 from plugbay.plugins.generic.config.records import Record, RecordShape
-from plugbay.plugins.generic.config.rules import Entry, Paths
 from plugbay.plugins.generic.config.shapes import ChoiceShape, ListShape
 
 MICROSHIFT_KEY: Final = "genericDevicePlugin"
@@ -43,15 +42,3 @@ def refuse_disabled(section: Record, findings: ConfigFindings) -> None:
     if section.values.get("status", "Disabled") != "Enabled":
         problem = "is Disabled, as it is by default, so that nothing is served; write status: Enabled"
         findings.error(section.spot_of("status"), (*section.path, "status"), problem)
-
-
-def refuse_shared_paths(entries: tuple[Entry, ...], findings: ConfigFindings) -> None:
-    """Note each path that stands in two entries of MicroShift's section."""
-    owners: dict[str, Entry] = {}
-    for entry in entries:
-        for group in entry.groups:
-            for rule in group.what.rules if isinstance(group.what, Paths) else ():
-                before = owners.setdefault(rule.pattern, entry)
-                if before is not entry:
-                    problem = f"{rule.pattern} is a path of {before.name} already, in line {before.spot.line}"
-                    findings.error(rule.spot, (), problem)

@@ -11,11 +11,11 @@ from plugbay.plugins.generic.config.dialects import (
     MICROSHIFT,
     MICROSHIFT_DOMAIN,
     refuse_disabled,
-    refuse_shared_paths,
     section_of,
 )
 from plugbay.plugins.generic.config.fields import ENTRY, FILE
 from plugbay.plugins.generic.config.nodes import ConfigFormat, Keyed, Keys, Node, Scalar, Series, read_json, read_yaml
+from plugbay.plugins.generic.config.owners import refuse_paths_of_two
 from plugbay.plugins.generic.config.problems import ConfigFindings, ConfigProblem, in_order
 from plugbay.plugins.generic.config.records import NO_RECORD, Record
 from plugbay.plugins.generic.config.rules import GenericConfig
@@ -171,9 +171,11 @@ class _FileReader:
             self._findings.error(node.spot, (), "has no devices, and at least one must be there")
         compat = _compat_of(record)
         builder = EntryBuilder(self._findings, domain=self._domain(record), compat=compat)
+        entries = builder.build(record.records("devices"))
+        refuse_paths_of_two(entries, self._findings)
         return GenericConfig(
             source=self._findings.source,
-            entries=builder.build(record.records("devices")),
+            entries=entries,
             settings={name: record.get(name, str, "") for name in ("domain", *_SETTINGS) if name in record.values},
             has_compat_ids=Compat.USB_DEVICE_IDS in compat,
             warnings=in_order(self._findings.warnings),
@@ -199,7 +201,7 @@ class _FileReader:
         domain = self._options.domain or record.get("domain", str, MICROSHIFT_DOMAIN)
         builder = EntryBuilder(self._findings, domain=domain, compat=frozenset(), skips_empty_usb=True)
         entries = builder.build(record.records("devices"))
-        refuse_shared_paths(entries, self._findings)
+        refuse_paths_of_two(entries, self._findings)
         settings = {"domain": record.get("domain", str, "")} if "domain" in record.values else {}
         return GenericConfig(self._findings.source, entries, settings, warnings=in_order(self._findings.warnings))
 

@@ -116,7 +116,7 @@ def test_broken_texts_are_told_with_their_place(text: str, language: ConfigForma
 
 
 def test_aliases_and_merge_keys_are_written_out() -> None:
-    text = "x: 1\ndomain: a.b\ndevices:\n- &one {name: one, paths: [/dev/x]}\n- {<<: *one, name: two}\n"
+    text = "x: 1\ndomain: a.b\ndevices:\n- &one {name: one, paths: [/dev/x], shared: true}\n- {<<: *one, name: two}\n"
     found: ReadOutcome = examine_config(text, source="f")
     assert [each.field for each in found.errors] == ["x"]
     config = read_config(text.removeprefix("x: 1\n"), source="f")

@@ -57,6 +57,40 @@ def test_a_resource_is_a_line() -> None:
     )
 
 
+TWO = """\
+domain: a.b
+devices:
+- {name: one, paths: ["/dev/ttyUSB*", /dev/x]}
+- {name: two, paths: [/dev/../dev/x]}
+"""
+
+
+def test_a_path_of_two_entries_is_refused_unless_both_share() -> None:
+    (found,) = examine_config(TWO, source="f").errors
+    assert found.sentence == (
+        "f:4:23: /dev/x is a path of one already, in line 3; write shared: true in both if both may give it at the "
+        "same time"
+    )
+    both = TWO.replace("]}", "], shared: true}")
+    assert examine_config(both, source="f").errors == ()
+    assert len(examine_config(both.replace(", shared: true", "", 1), source="f").errors) == 1
+    assert examine_config(f"compat: sharedPaths\n{TWO}", source="f").errors == ()
+
+
+def test_a_path_of_two_entries_is_forgiven_by_the_lenient() -> None:
+    read = examine_config(TWO, source="f", options=ReadOptions(is_lenient=True))
+    assert (read.errors, len(read.warnings)) == ((), 1)
+    assert read.warnings[0].text.endswith("; one alone gives it")
+
+
+def test_paths_of_one_entry_and_mounts_may_stand_twice() -> None:
+    twice = 'domain: a.b\ndevices: [{name: one, groups: [{paths: [/dev/x]}, {paths: ["/dev/y*", /dev/x]}]}]'
+    assert examine_config(twice, source="f").errors == ()
+    mount = "paths: [{path: /etc/x, type: Mount}]"
+    mounts = f"domain: a.b\ndevices: [{{name: one, {mount}}}, {{name: two, {mount}}}]"
+    assert examine_config(mounts, source="f").errors == ()
+
+
 SELECTORS = {
     "{subsystem: tty}": Where("subsystem", ("tty",)),
     "{name: [a*, b]}": Where("name", ("a*", "b")),

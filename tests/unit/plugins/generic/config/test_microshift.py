@@ -40,7 +40,7 @@ def test_a_section_that_is_not_enabled_is_refused(status: str) -> None:
 def test_a_path_of_two_devices_is_refused() -> None:
     text = SECTION.replace('- usbs: [{vendor: "0451", product: "16a8"}, {}]', "- paths: [{path: /dev/fuse}]")
     (problem,) = examine_config(text, source="f").errors
-    assert problem.sentence == "f:11:19: /dev/fuse is a path of serial already, in line 6"
+    assert problem.sentence.startswith("f:11:19: /dev/fuse is a path of serial already, in line 6; write shared: true")
 
 
 def test_problems_have_the_path_of_the_section() -> None:

@@ -1,0 +1,33 @@
+"""The owners of paths: a path that stands in two entries is given by one of them alone, unless both share. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from plugbay.plugins.generic.config.problems import ConfigFindings
+from plugbay.plugins.generic.config.rules import Entry, PathKind, PathRule, Paths
+
+
+def refuse_paths_of_two(entries: Sequence[Entry], findings: ConfigFindings) -> None:
+    """Note each path or pattern of devices that an entry before has too; mounts may stand in any number.
+
+    Different patterns may match the same file as well, which only the machine tells.
+    """
+    owners: dict[str, Entry] = {}
+    for entry in entries:
+        for rule in _device_rules(entry):
+            before = owners.setdefault(rule.pattern, entry)
+            if before is entry or (before.is_shared and entry.is_shared):
+                continue
+            problem = (
+                f"{rule.pattern} is a path of {before.name} already, in line {before.spot.line}; write shared: true in "
+                "both if both may give it at the same time"
+            )
+            findings.forgivable(rule.spot, (), problem, instead=f"{before.name} alone gives it")
+
+
+def _device_rules(entry: Entry) -> Iterator[PathRule]:
+    for group in entry.groups:
+        for rule in group.what.rules if isinstance(group.what, Paths) else ():
+            if rule.kind is PathKind.DEVICE:
+                yield rule
