@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
 from plugbay.plugins.generic.machine.values import SysDevice, SysPath
@@ -51,14 +52,15 @@ class DeviceGroups:
 
     Args:
         key: the function; it may depend on the device alone.
+        ordinals: of each device by its key; they stay while the device is there, also in groups that are made anew.
     """
 
-    def __init__(self, key: Callable[[SysDevice], object]) -> None:
+    def __init__(self, key: Callable[[SysDevice], object], ordinals: dict[object, dict[SysPath, int]]) -> None:
         self._key = key
+        self._ordinals = ordinals
         self._groups: dict[object, OrderedDevices] = {}
         self._keys: dict[SysPath, object] = {}
         self._changed: dict[SysPath, SysDevice | None] = {}
-        self._ordinals: dict[object, dict[SysPath, int]] = {}
 
     def put(self, path: SysPath, device: SysDevice | None) -> None:
         """Take note that the device at ``path`` came, changed, or with None went."""
@@ -73,6 +75,8 @@ class DeviceGroups:
     def ordinal(self, device: SysDevice, order: Callable[[SysDevice], Any]) -> int:
         """The place of a device among those with its key, from 0 on; 0 too for a device that is not in a group.
 
+        Devices that were asked for keep their places when another one goes; one that comes gets a free place.
+
         Args:
             order: gives what they are sorted by; always the same function.
         """
@@ -80,9 +84,9 @@ class DeviceGroups:
         if device.path not in self._keys:
             return 0
         key = self._keys[device.path]
-        if key not in self._ordinals:
+        if device.path not in self._ordinals.get(key, ()):
             in_order = sorted(self._groups[key].in_order(), key=order)
-            self._ordinals[key] = {each.path: number for number, each in enumerate(in_order)}
+            self._ordinals[key] = _numbered([each.path for each in in_order], self._ordinals.get(key, {}))
         return self._ordinals[key][device.path]
 
     def items(self) -> Iterator[tuple[object, tuple[SysDevice, ...]]]:
@@ -95,11 +99,23 @@ class DeviceGroups:
         for path, device in changed.items():
             if path in self._keys:
                 old = self._keys.pop(path)
-                self._ordinals.pop(old, None)
+                if device is None:
+                    self._ordinals.get(old, {}).pop(path, None)
                 self._groups[old].discard(path)
                 if not self._groups[old].in_order():
                     del self._groups[old]
             if device is not None:
                 key = self._keys[path] = self._key(device)
                 self._groups.setdefault(key, OrderedDevices()).put(device)
-                self._ordinals.pop(key, None)
+
+
+def _numbered(in_order: list[SysPath], before: dict[SysPath, int]) -> dict[SysPath, int]:
+    """A number for each path: the one it had, or its place if that is free, or the lowest free one."""
+    numbers = {path: before[path] for path in in_order if path in before}
+    taken = set(numbers.values())
+    free = (number for number in count() if number not in taken)
+    for place, path in enumerate(in_order):
+        if path not in numbers:
+            numbers[path] = next(free) if place in taken else place
+            taken.add(numbers[path])
+    return numbers

@@ -42,6 +42,7 @@ class DeviceTree:
         self.dev_root: Final = os.fspath(dev_root).rstrip("/")
         self._nodes: Final = DeviceNodes(self.reader, self.dev_root, self.device)
         self._settled: dict[SysPath, tuple[str, bool]] = {}
+        self._ordinals: dict[tuple[str, object], dict[object, dict[SysPath, int]]] = {}
         self._begin()
 
     def forget(self) -> None:
@@ -49,6 +50,7 @@ class DeviceTree:
         if self.udev is not None:
             self.udev.forget()
         self._settled.clear()
+        self._ordinals.clear()
         self._begin()
 
     def _begin(self) -> None:
@@ -134,7 +136,8 @@ class DeviceTree:
         """
         groups = self._groups.setdefault(subsystem, {})
         if key not in groups:
-            groups[key] = DeviceGroups(partial(key, self))
+            ordinals = self._ordinals.setdefault((subsystem, key), {})
+            groups[key] = DeviceGroups(partial(key, self), ordinals)
             for device in self.devices_of(subsystem):
                 groups[key].put(device.path, device)
         return groups[key]
