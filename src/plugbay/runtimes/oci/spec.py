@@ -169,7 +169,11 @@ def _namespaces(around: ContainerSurroundings) -> list[OciSpec]:
 
 
 def _mounts(spec: ContainerSpec, around: ContainerSurroundings) -> list[OciSpec]:
-    """The mounts by depth, so that none hides another; of two at one place the pod's own wins, as with containerd."""
+    """The mounts by depth, so that none hides another; of two at one place the pod's own wins, as with containerd.
+
+    A pod that mounts a directory at /dev gets nothing of ours below it, but for the pod's shared memory: in the host's
+    /dev, and in a read-only one at all, there may be no place for it. Source: containerd 2 ``internal/cri/opts``.
+    """
     access = "rw" if spec.container.security.privileged else "ro"
     beside = ["ro"] if spec.container.security.read_only_root else []  # in an image they are of the root
     own = [
@@ -183,9 +187,14 @@ def _mounts(spec: ContainerSpec, around: ContainerSurroundings) -> list[OciSpec]
         _own("/run", "tmpfs", "nosuid", "nodev", "mode=755", "size=65536k", *beside),
         _own("/tmp", "tmpfs", "nosuid", "nodev", "mode=1777", *beside),
     ]
+    given = {
+        posixpath.normpath(mount.container_path): _bind(mount)
+        for mount in (*(each.mount for each in around.shares.files), *spec.edits.mounts, *spec.mounts)
+    }
     placed = {posixpath.normpath(each["destination"]): each for each in (*around.root_mounts, *own)}
-    for mount in (*(each.mount for each in around.shares.files), *spec.edits.mounts, *spec.mounts):
-        placed[posixpath.normpath(mount.container_path)] = _bind(mount)
+    if "/dev" in given:
+        placed = {path: each for path, each in placed.items() if not path.startswith("/dev/") or each["type"] == "bind"}
+    placed |= given
     for path in map(posixpath.normpath, spec.untrusted_paths):
         placed[path] = placed[path] | {"options": [*placed[path]["options"], "nosuid", "nodev"]}
     return sorted(placed.values(), key=lambda each: posixpath.normpath(each["destination"]).count("/"))

@@ -140,6 +140,16 @@ def test_no_mount_hides_another_and_the_pods_own_win(mounts: list[Mount]) -> Non
         assert ("ro" if mount.read_only else "rw") in placed[mount.container_path]["options"]
 
 
+def test_nothing_of_ours_is_mounted_into_a_dev_of_the_pod() -> None:
+    spec = replace(SPEC, mounts=(Mount("/dev", read_only=True), Mount("/srv/own", container_path="/dev/own")))
+    places = [each["destination"] for each in made(spec)["mounts"] if each["destination"].startswith("/dev")]
+    assert places == ["/dev", "/dev/own"]
+    around = replace(AROUND, shares=PodShares({}, shm="/run/shm-of-the-pod"))
+    shared = [each["destination"] for each in made(spec, around=around)["mounts"]]
+    assert "/dev/shm" in shared
+    assert "/dev/mqueue" not in shared
+
+
 @pytest.mark.parametrize(
     ("runtime_class", "handler"),
     [("", OciHandler.PLAIN), ("nvidia", OciHandler.NVIDIA), ("runc", OciHandler.RUNC), ("crun", None), ("kata", None)],
