@@ -16,7 +16,7 @@ from tests.e2e.bench_cri import PLUGIN, PROC, Node, cgroups
 from tests.e2e.containerd import Containerd, containerd, why_not
 from tests.e2e.deployed import make_image
 
-_WITH_IMAGE = {"test_image", "test_deployed_cri", "test_deployed_oci"}
+_WITH_IMAGE = {"test_image", "test_deployed_cri", "test_deployed_generic", "test_deployed_oci"}
 _WITH_ENGINE = {path.stem for path in Path(__file__).parent.glob("test_cri*.py")} | {
     *("test_forwarded_ports", "test_gpu_containers", "test_injected_specs"),
 }
