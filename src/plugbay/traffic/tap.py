@@ -34,7 +34,7 @@ class TappedTransport:
 
     def channel(self, socket: Path, *, authority: str = LOCALHOST) -> TappedChannel:
         """See `PluginTransport`."""
-        resource = self._resources.get(socket, ResourceName(""))
+        resource = self._resources.pop(socket, ResourceName(""))
         channel = TappedChannel(Channel(socket, authority=authority), resource, self._recorder)
         self._channels.add(channel)
         return channel

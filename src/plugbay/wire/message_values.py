@@ -113,8 +113,8 @@ def without_newer_fields(path: str, encoded: bytes, version: KubeletVersion | No
     return message.SerializeToString()
 
 
-def with_masked_values(path: str, encoded: bytes, is_secret: Callable[[str], bool], mask: str) -> bytes:
-    """An Allocate answer in which ``mask`` is the value of variables and annotations whose name is secret.
+def with_masked_values(path: str, encoded: bytes, masked: Callable[[str, str], str]) -> bytes:
+    """An Allocate answer with the values of variables and annotations that ``masked`` makes of name and value.
 
     Every other message, and what cannot be read, is returned as it is.
     """
@@ -124,9 +124,10 @@ def with_masked_values(path: str, encoded: bytes, is_secret: Callable[[str], boo
     has_masked = False
     for container in message.container_responses:
         for values in (container.envs, container.annotations):
-            for name in filter(is_secret, list(values)):
-                values[name] = mask
-                has_masked = True
+            for name, value in list(values.items()):
+                if (shown := masked(name, value)) != value:
+                    values[name] = shown
+                    has_masked = True
     return message.SerializeToString() if has_masked else encoded
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from plugbay.traffic.masking import looks_secret, masked
+from plugbay.errors import RpcCode, RpcFailed
+from plugbay.traffic.masking import looks_secret, masked, masked_step, masked_text, masked_value
+from plugbay.traffic.pod_events import PodEvent, RecordedStep
 from plugbay.traffic.records import Party, TrafficEvent, TrafficRecord
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
 from plugbay.wire.message_values import ALLOCATE
@@ -27,6 +31,9 @@ from plugbay.wire.message_values import ALLOCATE
         "PG_PWD",
         "COOKIE",
         "credentials.json",
+        "SSHPASS",
+        "storageAccountKey",
+        "ID_JWT",
     ],
 )
 def test_names_of_secrets(name: str) -> None:
@@ -58,5 +65,42 @@ def test_values_are_masked_in_the_bytes_and_the_rest_survives() -> None:
 
 def test_records_without_secrets_stay_the_same() -> None:
     plain = pb.AllocateResponse(container_responses=[pb.ContainerAllocateResponse(envs={"A": "1"})])
-    for record in (answer(plain.SerializeToString()), answer(b"\xff"), answer(b"", TrafficEvent.REQUEST)):
+    ended = replace(answer(b"", TrafficEvent.END), failure=RpcFailed(RpcCode.INTERNAL, "no power: 5 % = little"))
+    for record in (ended, answer(plain.SerializeToString()), answer(b"\xff"), answer(b"", TrafficEvent.REQUEST)):
         assert masked(record) is record
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("postgres://web:geh/eim@db:5432/a", "postgres://web:geh/eim@db:5432/a"),
+        ("postgres://web:geh@eim@db:5432/a?x=1", "postgres://***@db:5432/a?x=1"),
+        ("-Xmx1g -Djdbc.password=geheim -Da=b", "-Xmx1g -Djdbc.password=*** -Da=b"),
+        ('cannot log in: api_key="ge heim", user=me', "cannot log in: api_key=***, user=me"),
+        ("key=geheim;EndpointSuffix=example.com", "key=***;EndpointSuffix=example.com"),
+        ("a\n-----BEGIN RSA PRIVATE KEY-----\nge\nheim\n-----END RSA PRIVATE KEY-----\nb", "a\n***\nb"),
+        ("-----BEGIN PRIVATE KEY-----\ngeheim", "***"),
+        ("sent eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.geheim.", "sent ***."),
+        (f"ghp_{'geheim' * 6} is refused", "*** is refused"),
+        ("/dev/nvidia0=/dev/nvidia0, monkey=5, mailto:a@b, https://example.com/@x", None),
+    ],
+)
+def test_parts_that_are_secrets_by_their_form_are_masked_anywhere(text: str, shown: str | None) -> None:
+    wanted = text if shown is None else shown
+    assert masked_text(text) == wanted
+    assert masked_value("OPTIONS", text) == wanted
+    assert masked_text(wanted) == wanted
+
+
+def test_texts_of_failures_and_problems_are_masked() -> None:
+    failure = RpcFailed(RpcCode.INTERNAL, "cannot log in with token=geheim")
+    record = masked(replace(answer(b"", TrafficEvent.END), failure=failure))
+    assert str(record.failure) == str(RpcFailed(RpcCode.INTERNAL, "cannot log in with token=***"))
+    step = PodEvent(1, RecordedStep.REFUSED, "u", problem=f"Allocate failed: {failure}")
+    assert masked_step(step).problem == f"Allocate failed: {record.failure}"
+    assert masked_step(calm := PodEvent(1, RecordedStep.REFUSED, "u", problem="no power")) is calm
+
+
+def test_masking_of_long_texts_is_linear() -> None:
+    for text in ("a" * 300_000, "a=" * 100_000, "://" * 100_000, "eyJ" * 100_000, "x@" * 100_000):
+        assert masked_text(text) == text

@@ -19,7 +19,7 @@ from plugbay.testing.tracing.pod_texts import PodTexts
 from plugbay.testing.tracing.selection import Selection
 from plugbay.traffic.file import MOST_BYTES, RecordingFile
 from plugbay.traffic.file_format import RecordLines, header_line, header_of, read_recording
-from plugbay.traffic.masking import masked
+from plugbay.traffic.masking import masked, masked_step
 from plugbay.traffic.pod_events import PodEvent
 from plugbay.traffic.records import TrafficRecord
 
@@ -87,6 +87,7 @@ class TraceOutput:
 
     def take_step(self, event: PodEvent) -> None:
         """Show a step of a pod, if it is selected."""
+        event = masked_step(event) if self._is_masked else event
         if not self._pods.is_selected(event, self._selection):
             return
         show(self._json_lines.line(event) if self._is_json else f"{printable(self._pods.line(event))}\n")

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from plugbay.errors import RpcFailed
 from plugbay.testing.tracing.replay_plan import ReplayedCall
-from plugbay.traffic.masking import MASK, looks_secret
+from plugbay.traffic.masking import masked_text, masked_value
 from plugbay.wire.message_values import LIST_AND_WATCH, REGISTER, message_value, with_masked_values
 
 _MOST: Final = 20
@@ -51,13 +51,13 @@ def _free(value: Any) -> Any:
 
 
 def _status(failure: RpcFailed | None) -> str:
-    return "an answer" if failure is None else f"a failure ({failure})"
+    return "an answer" if failure is None else f"a failure ({masked_text(str(failure))})"
 
 
 def _value(call: ReplayedCall, answer: bytes | None) -> Any:
     if answer is None:
         return None
-    masked = with_masked_values(call.method, answer, looks_secret, MASK)
+    masked = with_masked_values(call.method, answer, masked_value)
     value = message_value(call.method, masked, is_answer=True)
     if value is None:
         return f"bytes {answer.hex()}"

@@ -14,7 +14,7 @@ from plugbay.node.api.recording.devices import RecordedDevices, about, held_by
 from plugbay.ops.clock import Clock
 from plugbay.traffic.file import RecordingFile, RecordingSettings
 from plugbay.traffic.file_format import RecordingHeader, header_of
-from plugbay.traffic.masking import masked
+from plugbay.traffic.masking import masked, masked_step
 from plugbay.traffic.pod_events import PodEvent, RecordedStep
 from plugbay.traffic.recorder import TrafficRecorder
 from plugbay.traffic.records import TrafficRecord
@@ -74,7 +74,8 @@ class NodeRecorder:
             listener(masked(record) if is_masked else record)
 
         def take_step(event: PodEvent) -> None:
-            listener(replace(event, at_s=event.at_s - since_s))
+            event = replace(event, at_s=event.at_s - since_s)
+            listener(masked_step(event) if is_masked else event)
 
         for record in self.transport.present():
             listener(masked(record) if is_masked else record)
