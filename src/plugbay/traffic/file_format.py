@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from datetime import datetime
@@ -35,6 +36,7 @@ VERSION: Final = 2
 VERSIONS: Final = (1, VERSION)
 FULL: Final = '{"event": "full"}\n'
 _EVENTS: Final = frozenset(each.value for each in TrafficEvent)
+_SURROGATE: Final = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
 _HAS_MESSAGE: Final = frozenset({TrafficEvent.REQUEST, TrafficEvent.ANSWER})
 
 
@@ -171,7 +173,7 @@ def _events(numbered: Iterable[tuple[int, str]], source: str, torn: Callable[[in
                 yield RecordedLine(number, _whole(_record(content), content.get("kept"), lists))
         except KeyError as error:
             raise InvalidDocument(f'"{error.args[0]}" is missing', line=number, source=source) from error
-        except (TypeError, AttributeError) as error:
+        except (TypeError, AttributeError, OverflowError) as error:
             raise InvalidDocument(f"a value is damaged: {error}", line=number, source=source) from error
         except ValueError as error:
             raise InvalidDocument(str(error), line=number, source=source) from error
@@ -220,8 +222,12 @@ def _failure(status: Any) -> RpcFailed | None:
 def _object(line: str) -> dict[str, Any]:
     try:
         content = json.loads(line)
+        if _SURROGATE.search(line):  # a name that was no UTF-8; half a character can be in no message and no file
+            content = json.loads(json.dumps(content, ensure_ascii=False).encode(errors="replace"))
     except json.JSONDecodeError as error:
         raise ValueError(f"this line is not JSON: {error.msg}") from error
+    except RecursionError as error:
+        raise ValueError("this line is nested too deep") from error
     if not isinstance(content, dict):
         raise ValueError("this line is not a JSON object")
     return content

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import signal
 import socket
 from contextlib import AsyncExitStack
@@ -135,6 +136,20 @@ async def test_killed_recorder_leaves_a_recording(root: Path, tmp_path: Path) ->
         await until_written(path, "ListAndWatch")
         await end(process, signal.SIGKILL)
         assert requests_of(events_of(path)) == ["Register", "GetDevicePluginOptions", "ListAndWatch"]
+
+
+async def test_full_disk_ends_the_recording_with_a_sentence(root: Path, tmp_path: Path) -> None:
+    path = tmp_path / "recording.jsonl"
+    async with running_node(root) as node, start(*PLUGBAY, "record", "-o", str(path), "--root", str(root)) as process:
+        await until_written(path, '"masked"')
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (path.stat().st_size, resource.RLIM_INFINITY))
+        async with asyncio.timeout(30), gophers(node, "g1"):
+            done = Done((await process.wait()), *(each.decode() for each in await process.communicate()))
+    assert done.code == 1
+    assert done.err.splitlines()[-2:] == [
+        f"0 records are in {path}",
+        f"plugbay: error: {path}: cannot be written: File too large",
+    ]
 
 
 async def test_full_file_ends_the_recording_and_not_the_node(

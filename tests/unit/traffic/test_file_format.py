@@ -139,6 +139,12 @@ def test_records_are_read_as_they_were_written(record: TrafficRecord) -> None:
     ]
 
 
+def test_name_with_half_a_character_can_be_used() -> None:
+    line = record_line(RECORDS[0]).replace("gopher", "go\\uDC80\\ud83d\\ude00")
+    [record] = read_trace([HEADER, line], "t")
+    assert record.resource == "example.com/go?😀"
+
+
 def test_unknown_records_and_members_are_left_alone() -> None:
     strange = json.dumps({"event": "tomorrow"})
     more = json.dumps({**json.loads(record_line(RECORDS[0])), "more": 1})
@@ -165,6 +171,9 @@ def test_unknown_records_and_members_are_left_alone() -> None:
             ['{"format": "plugbay-trace", "version": 9}'],
             "t.jsonl:1: a recording of version 9; versions 1 and 2 are read",
         ),
+        ([HEADER, '{"at_s": 1' + "0" * 400 + ', "event": "end"}'], "t.jsonl:2: a value is damaged: int too large"),
+        ([HEADER, '{"x": ' + "[" * 100_000 + "\n"], "t.jsonl:2: this line is nested too deep"),
+        (["[" * 100_000], "t.jsonl:1: this line is nested too deep"),
         ([HEADER, '{"event": "end"}'], 't.jsonl:2: "at_s" is missing'),
         ([HEADER, record_line(RECORDS[1]).replace("CgQKAmcx", "?")], "t.jsonl:2: "),
         ([HEADER, record_line(RECORDS[3]).replace("Internal", "Odd")], "t.jsonl:2: 'Odd' is not a valid RpcCode"),

@@ -44,7 +44,10 @@ def _keep(lines: Iterator[bytes], file: RecordingFile) -> None:
     """Write lines until there are no more, or the file is full; the first one is the header."""
     try:
         for line in lines:
-            file.keep(line.decode(errors="replace") + "\n")
+            try:
+                file.keep(line.decode(errors="replace") + "\n")
+            except OSError as error:
+                raise PathUnusable(str(file.path), f"cannot be written: {error.strerror}") from error
             if file.is_full:
                 show_note(f"{file.path} has reached --max-size; the recording ends")
                 return
