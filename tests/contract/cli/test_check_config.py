@@ -76,6 +76,17 @@ async def test_a_resource_whose_devices_another_gives_is_not_said_to_match_nothi
     assert done.err.startswith("note: a.b/two: /dev/one: the entry 'one', line 3 gives this already")
 
 
+async def test_of_several_files_each_has_its_name_above_what_it_matches(tmp_path: Path, machine: Path) -> None:
+    (tmp_path / "a.yaml").write_text("domain: a.b\ndevices: [{name: seats, tokens: 1}]\n")
+    (tmp_path / "b.yaml").write_text("domain: a.b\ndevices: [{name: one, paths: [/dev/one]}]\n")
+    done = await plugbay(tmp_path, "check", "a.yaml", "b.yaml", "--machine-root", str(machine))
+    assert [line.split()[0] for line in done.out.splitlines()] == [
+        *("a.yaml:", "RESOURCE", "a.b/seats"),
+        *("b.yaml:", "RESOURCE", "a.b/one"),
+    ]
+    assert done.err.startswith("note: b.yaml: a.b/one: /dev/one matches '/dev/one' and is not a device node")
+
+
 async def test_every_problem_has_its_line_and_column(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(GOOD.replace("limit: 9", "limt: 9").replace("count: 3", "count: three"))
     wrong = (

@@ -46,7 +46,7 @@ def check_configs(files: Sequence[Path], *, explained: str, machine_root: Path, 
         show(json.dumps([_document(each) for each in checked], indent=4) + "\n")
     else:
         for each in checked:
-            _show(each)
+            _show(each, is_one_of_several=len(checked) > 1)
     return 1 if any(each.read.errors for each in checked) else 0
 
 
@@ -64,7 +64,7 @@ def _check(file: Path, explained: str, root: Path, options: ReadOptions) -> Chec
 # --- for readers ------------------------------------------------------------------------------------------------------
 
 
-def _show(checked: CheckedConfig) -> None:
+def _show(checked: CheckedConfig, *, is_one_of_several: bool) -> None:
     show("".join(f"{printable(each.sentence)}\n" for each in checked.read.errors))
     for warning in checked.read.warnings:
         show_note(f"warning: {printable(warning.sentence)}")
@@ -74,9 +74,12 @@ def _show(checked: CheckedConfig) -> None:
             show(printable(f"{verdict.place}: {verdict.entry}: {verdict.text}\n"))
     if checked.selected is None:
         return
+    place = f"{printable(str(checked.file))}: " if is_one_of_several else ""
+    if is_one_of_several:
+        show(f"{place.rstrip()}\n")
     show(Columns(("RESOURCE", "UNITS", "ID", "GIVES")).table(_rows(checked.selected)))
     for trouble in checked.selected.troubles:
-        show_note(f"note: {printable(trouble.resource)}: {printable(trouble.text)}")
+        show_note(f"note: {place}{printable(trouble.resource)}: {printable(trouble.text)}")
 
 
 def _rows(selected: SelectedUnits) -> Iterator[tuple[str, str, str, str]]:
