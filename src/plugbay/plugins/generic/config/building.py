@@ -168,6 +168,12 @@ class EntryBuilder:
             self._forgive(record, "readOnly", "counts for type: Mount only; a device has permissions: r")
         if not is_device and record.get("permissions", str, ""):
             self._forgive(record, "permissions", "counts for type: Device only; a mount has readOnly: true")
+        if "{" in record.get("mountPath", str, ""):
+            self._findings.warn(
+                record.spot_of("mountPath"),
+                (*record.path, "mountPath"),
+                "is not a template here, so that its braces stay; match and nodes have a mountPath that is one",
+            )
         glob = parse_glob(record.get("path", str, "/"))
         assert isinstance(glob, Glob), "its shape has checked it"
         return PathRule(

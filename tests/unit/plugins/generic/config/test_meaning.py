@@ -91,6 +91,16 @@ def test_paths_of_one_entry_and_mounts_may_stand_twice() -> None:
     assert examine_config(mounts, source="f").errors == ()
 
 
+def test_braces_in_the_place_of_a_path_are_told_to_stay() -> None:
+    text = 'domain: a.b\ndevices: [{name: x, paths: [{path: /dev/x, mountPath: "/dev/{serial}"}]}]'
+    read = examine_config(text, source="f")
+    assert read.errors == ()
+    assert [each.field for each in read.warnings] == ["devices[0].paths[0].mountPath"]
+    assert read.config is not None
+    (rules,) = [group.what.rules for group in read.config.entries[0].groups if isinstance(group.what, Paths)]
+    assert rules[0].mount_path == "/dev/{serial}"
+
+
 SELECTORS = {
     "{subsystem: tty}": Where("subsystem", ("tty",)),
     "{name: [a*, b]}": Where("name", ("a*", "b")),
