@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from plugbay.model.edits import DeviceNode, Mount
 from plugbay.plugins.generic.config.globs import Glob, GlobProblem, parse_glob
@@ -15,6 +16,9 @@ from plugbay.plugins.generic.selecting.sight import HostSight, above
 from plugbay.plugins.generic.selecting.texts import several
 from plugbay.plugins.generic.selecting.tree import FileKind
 from plugbay.values import dataclass
+
+_BAD_NAME: Final = "has a name that is not UTF-8, or that holds control characters"
+"""The reason for which a file cannot be given at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ def matched(rule: PathRule, glob: Glob, sight: HostSight) -> Matched:
 
 def _why_refused(rule: PathRule, glob: Glob, path: str, sight: HostSight) -> str:
     if not path.isprintable():
-        return "has a name that is not UTF-8, or that holds control characters"
+        return _BAD_NAME
     if rule.takes_any_file:
         return ""
     kind = sight.kind(path)
@@ -166,7 +170,8 @@ def _troubles_of(found: Iterable[tuple[PathRule, Matched]]) -> Iterable[str]:
         for path, reason in matches.refused:
             by_reason.setdefault(reason, []).append(path)
         for reason, paths in by_reason.items():
+            named = f"Each of {several(paths)}" if len(paths) > 1 else several(paths)
+            instead = "" if reason == _BAD_NAME else ", or anyFile: true to give it all the same"
             yield (
-                f"{several(paths)} matches {rule.pattern!r} and {reason}, so it is not given; write a narrower pattern"
-                ", or anyFile: true to give it all the same."
+                f"{named} matches {rule.pattern!r} and {reason}, so it is not given; write a narrower pattern{instead}."
             )

@@ -127,6 +127,13 @@ def test_a_file_that_is_not_a_device_is_not_given_as_one() -> None:
     assert "/dev/file matches '/dev/*' and is not a device node" in texts
     assert "/dev/snd/by-path matches '/dev/snd/*' and is a directory" in texts
     assert "/dev/loose matches '/dev/*' and is a link to nothing" in texts
+    assert texts.count("anyFile: true") == 4
+
+
+def test_files_that_are_not_given_for_one_reason_are_told_together() -> None:
+    tree = TreeOfData({f"/dev/f{number}": FileKind.OTHER for number in range(5)})
+    [trouble] = looked(tree, entry("things", path_group("/dev/f*"))).troubles
+    assert trouble.text.startswith("Each of /dev/f0, /dev/f1, /dev/f2 and 2 more matches '/dev/f*' and is not a device")
 
 
 def test_any_file_is_given_as_a_device_if_the_rule_says_so() -> None:
@@ -176,4 +183,5 @@ def test_a_name_that_is_not_utf8_is_left_out_and_told() -> None:
     [resource] = found.units.values()
     assert len(resource) == 1
     assert "'/dev/t\\udcff' matches '/dev/t*' and has a name that is not UTF-8" in found.troubles[0].text
+    assert "anyFile" not in found.troubles[0].text
     assert found.troubles[0].text.encode()
