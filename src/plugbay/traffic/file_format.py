@@ -9,8 +9,9 @@ call has ``kept``: two numbers of bytes, at the start and at the end of the list
 its ``message`` has the devices that changed, and those that are ``gone``. Version 1 has whole lists only.
 
 A line with ``"event": "pod"`` is a step of a pod, see `plugbay.traffic.pod_events`. The last line of a file that has
-reached its greatest size is ``{"event": "full"}``. Members that we do not know are left alone, and so are unknown
-records. A last line that ends in its middle is what a killed process leaves, and no damage.
+reached its greatest size is ``{"event": "full"}``; ``{"event": "lost"}`` is that of one which could not be written as
+fast as the node had records. Members that we do not know are left alone, and so are unknown records. A last line that
+ends in its middle is what a killed process leaves, and no damage.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ FORMAT: Final = "plugbay-trace"
 VERSION: Final = 2
 VERSIONS: Final = (1, VERSION)
 FULL: Final = '{"event": "full"}\n'
+LOST: Final = '{"event": "lost", "note": "the client was too slow, so the recording ends here"}\n'
 _EVENTS: Final = frozenset(each.value for each in TrafficEvent)
 _SURROGATE: Final = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
 _HAS_MESSAGE: Final = frozenset({TrafficEvent.REQUEST, TrafficEvent.ANSWER})

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from plugbay.cli.testing.recorded_node import keep_lines
 from plugbay.model.devices import Device
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import DeviceId
 from plugbay.node.api.recording.routes import RECORDING, WaitingRecords
 from plugbay.testing.fakes.plugin import FakePlugin
-from plugbay.traffic.file import RecordingSettings
-from plugbay.traffic.file_format import read_recording
+from plugbay.traffic.file import RecordingFile, RecordingSettings
+from plugbay.traffic.file_format import LOST, read_recording
 from plugbay.traffic.pod_events import PodEvent, RecordedStep
 from plugbay.traffic.records import Party, TrafficEvent, TrafficRecord
 from tests.contract.conftest import Done, Plugbay
@@ -58,7 +59,10 @@ async def test_node_records_from_its_start(root: Path, tmp_path: Path) -> None:
     async with asyncio.timeout(40), running_node(root, record=RecordingSettings(path)) as node:
         async with gophers(node, "g1", "g2") as plugin:
             with_secret(plugin)
-            await node.create(pod("holder", gophers=1))
+            manifest = pod("holder", "sh", "-c", "exec sleep 1000 # geheim", gophers=1)
+            manifest["metadata"]["annotations"] = {"example.com/login": "geheim"}
+            manifest["spec"]["containers"][0]["env"] = [{"name": "LOGIN", "value": "geheim"}]
+            await node.create(manifest)
             holder = await node.pod_in("holder", "Running")
             await node.create(pod("too-many", gophers=9, nodeName="n1"))
             refused = await node.pod_in("too-many", "Failed")
@@ -165,6 +169,14 @@ async def test_full_file_ends_the_recording_and_not_the_node(
     assert path.stat().st_size <= 4096
     assert path.read_text().endswith('\n{"event": "full"}\n')
     assert caplog.text.count("the recording ends here, the node goes on") == 1
+
+
+async def test_lost_records_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "recording.jsonl"
+    with RecordingFile(path, None) as file:
+        keep_lines([b"{}", LOST.encode().rstrip()], file)
+    assert path.read_text() == "{}\n" + LOST
+    assert "could not be written as fast" in capsys.readouterr().err
 
 
 async def test_client_that_is_too_slow_loses_its_recording_and_no_memory() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from plugbay.cli.arguments.roots import chosen_root
@@ -13,6 +13,7 @@ from plugbay.errors import NodeUnreachable, PathUnusable, UsageError
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.ops.http_client import TimeIsUp
 from plugbay.traffic.file import RecordingFile
+from plugbay.traffic.file_format import LOST
 
 
 def record_node(args: argparse.Namespace) -> int:
@@ -32,7 +33,7 @@ def record_node(args: argparse.Namespace) -> int:
         ):
             show_note(f"recording the node to {args.output}; Ctrl-C ends the recording, and not the node")
             try:
-                _keep(lines, file)
+                keep_lines(lines, file)
             finally:
                 show_note(f"{max(file.count - 1, 0)} records are in {args.output}")
     except (KeyboardInterrupt, TimeIsUp):
@@ -40,16 +41,25 @@ def record_node(args: argparse.Namespace) -> int:
     return 0
 
 
-def _keep(lines: Iterator[bytes], file: RecordingFile) -> None:
-    """Write lines until there are no more, or the file is full; the first one is the header."""
+def keep_lines(lines: Iterable[bytes], file: RecordingFile) -> None:
+    """Write lines until there are no more, or the file is full, and say why it ends; the first line is the header.
+
+    Raises:
+        PathUnusable: the file cannot be written.
+        NodeUnreachable: the node is gone before the first line.
+    """
     try:
-        for line in lines:
+        for encoded in lines:
+            line = encoded.decode(errors="replace") + "\n"
             try:
-                file.keep(line.decode(errors="replace") + "\n")
+                file.keep(line)
             except OSError as error:
                 raise PathUnusable(str(file.path), f"cannot be written: {error.strerror}") from error
             if file.is_full:
                 show_note(f"{file.path} has reached --max-size; the recording ends")
+                return
+            if line == LOST:
+                show_note("the recording ends: it could not be written as fast as the node had records")
                 return
     except NodeUnreachable:
         if not file.count:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from typing import Final
 
 from plugbay.node.api.parameters import is_set
 from plugbay.node.api.recording.node import NodeRecorder, Recorded
 from plugbay.ops.routing import Handler, HttpError, Request, Router, StreamResponse
-from plugbay.traffic.file_format import RecordLines, header_line
+from plugbay.traffic.file_format import LOST, RecordLines, header_line
 from plugbay.traffic.records import TrafficRecord
 
 RECORDING: Final = "/plugbay/v1/recording"
@@ -18,7 +17,6 @@ MOST_WAITING_BYTES: Final = 32 * 2**20
 """The records that wait for a client that is slow; one that is slower is told that its recording ends."""
 _RECORD_BYTES: Final = 1000
 """The size of a record without its message, roughly."""
-LOST: Final = {"event": "lost", "note": "the client was too slow, so the recording ends here"}
 
 
 class LocalRouter(Router):
@@ -75,4 +73,4 @@ async def _lines(recorder: NodeRecorder, *, is_masked: bool) -> AsyncIterator[by
         yield header_line(recorder.header(is_masked=is_masked)).encode()
         while (event := await waiting.get()) is not None:
             yield lines.line(event).encode(errors="backslashreplace")
-    yield json.dumps(LOST).encode() + b"\n"
+    yield LOST.encode()
