@@ -76,7 +76,10 @@ async def generic_node(
     load = config if callable(config) else lambda: config
     source = GenericSource(GenericSettings(load, file, root, variables or {}))
     paths = KubeletPaths(directory / "k")
-    async with fake_kubelet(paths) as kubelet, serving([source], paths=paths) as look_again:
+    async with (
+        fake_kubelet(paths) as kubelet,
+        serving([source], paths=paths, cdi_directory=directory / "cdi") as look_again,
+    ):
         yield GenericNode(root, source, kubelet, look_again)
 
 

@@ -163,8 +163,8 @@ async def test_an_interface_is_renamed_and_keeps_one_place() -> None:
         assert not {here, there, later} & {each.path for each in found.devices_of("net")}
 
 
-def rules(what: Match | Interfaces) -> GenericConfig:
-    group = RuleGroup(what, health=HealthRule(grace_s=0.0))
+def rules(what: Match | Interfaces, *, grace_s: float = 0.0) -> GenericConfig:
+    group = RuleGroup(what, health=HealthRule(grace_s=grace_s))
     return GenericConfig("generic.yaml", (Entry("made", "example.com", (group,)),))
 
 
@@ -211,3 +211,35 @@ async def test_an_interface_is_offered_under_the_name_it_has(sockets: Path) -> N
                     await plugin.next_list()
             assert len(plugin.devices) == 1
         assert await listed(plugin, 0) == []
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None or os.geteuid() != 0, reason="needs root and unshare")
+async def test_an_interface_that_moved_into_its_pod_is_well(sockets: Path) -> None:
+    config = rules(Interfaces(Where("name", NAMES[:2])), grace_s=60)
+    with veth(NAMES[1], NAMES[0]):
+        async with generic_node(sockets, config, root=Path("/")) as node:
+            plugin = await node.resource("example.com/made")
+            taken, other = await listed(plugin, 2)
+            answer = await plugin.client.allocate([taken])
+            assert answer is not None
+            pod = await asyncio.create_subprocess_exec("unshare", "-n", "sleep", "inf")
+            try:
+                await in_own_network(pod.pid)
+                name = node.source.members[0].offered.units[taken].interfaces[0]  # type: ignore[attr-defined]
+                ip_link("set", name, "netns", str(pod.pid))
+                ip_link("set", *(set(NAMES[:2]) - {name}), "netns", str(pod.pid))
+                async with asyncio.timeout(DEADLINE_S):
+                    while not unhealthy(plugin):
+                        await plugin.next_list()
+                assert unhealthy(plugin) == {other: "Vanished"}
+                assert taken in plugin.devices
+            finally:
+                pod.kill()
+                await pod.wait()
+
+
+async def in_own_network(pid: int) -> None:
+    """Wait until a process has left this network namespace."""
+    async with asyncio.timeout(DEADLINE_S):
+        while os.readlink(f"/proc/{pid}/ns/net") == os.readlink("/proc/self/ns/net"):  # noqa: ASYNC110 - nothing tells
+            await asyncio.sleep(0.005)

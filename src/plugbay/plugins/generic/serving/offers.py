@@ -99,10 +99,11 @@ def offers_of(
         units = {unit.id: unit for unit in selected.units.get(name, ()) if unit.id in there}
         listed = last.devices if last is not None else {}
         missed = {each.unit.id: each.unit for each in gone.get(name, ()) if each.unit.id in listed}
+        elsewhere = {each.unit.id for each in gone.get(name, ()) if each.is_in_pod}
         entry = next((unit.entry for unit in (*units.values(), *missed.values())), None) or _entry_named(config, name)
         if entry is not None:
             health = {id: ailing[name, id] for id in units if (name, id) in ailing} if ailing else {}
-            health |= {id: _gone(unit) for id, unit in missed.items()}
+            health |= {id: _gone(unit) for id, unit in missed.items() if id not in elsewhere}
             devices = {**{id: listed[id] for id in missed}, **there} if missed else there
             yield GenericOffer(name, entry, devices, {**missed, **units}, health, len(units))
 

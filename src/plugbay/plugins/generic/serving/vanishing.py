@@ -1,12 +1,14 @@
-"""Units that have vanished from the machine: they stay listed, unhealthy, for a while. Pure.
+"""Units that have vanished from the machine: they stay listed for a while. Pure.
 
 A kubelet shows a device that is not in the list as if it were well, so a pod would not be told that its device was
-pulled out. One that a pod holds stays for as long as the pod does, one that none holds for its grace time.
+pulled out. One that a pod holds stays for as long as the pod does, one that none holds for its grace time. A network
+interface that a pod holds is in the pod, where the host does not see it: it is well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from plugbay.model.ids import DeviceId, ResourceName
@@ -18,7 +20,7 @@ Held: TypeAlias = Mapping[ResourceName, Collection[DeviceId]]
 Units: TypeAlias = Mapping[ResourceName, tuple[Unit, ...]]
 
 HELD_AGAIN_S: Final = 10.0
-"""The time after which it is asked again whether a pod holds a unit whose grace time is over."""
+"""The time after which it is asked again whether a pod holds a unit that one did hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +29,14 @@ class VanishedUnit:
 
     Attributes:
         until: when it leaves the list if no pod holds it, in the loop's time.
+        due: when it has to be asked whether a pod holds it.
+        is_in_pod: whether it is gone because it has moved into the pod that holds it.
     """
 
     unit: Unit
     until: float
+    due: float
+    is_in_pod: bool = False
 
 
 class VanishedUnits:
@@ -56,12 +62,13 @@ class VanishedUnits:
         ]
         for unit in fresh:
             until = moment + unit.group.health.grace_s
-            self._vanished[unit.resource, unit.id] = VanishedUnit(unit, until)
+            due = moment if unit.interfaces else until
+            self._vanished[unit.resource, unit.id] = VanishedUnit(unit, until, due)
         self._vanished = {key: each for key, each in self._vanished.items() if key not in there and keeps(each.unit)}
 
     def is_due(self, moment: float) -> bool:
-        """Whether the time of some is over."""
-        return any(each.until <= moment for each in self._vanished.values())
+        """Whether it has to be asked which devices pods hold."""
+        return any(each.due <= moment for each in self._vanished.values())
 
     def expire(self, moment: float, held: Held | None) -> list[Unit]:
         """Let those go whose time is over and that no pod holds; returns them.
@@ -71,10 +78,16 @@ class VanishedUnits:
         """
         left = []
         for (name, id), each in list(self._vanished.items()):
-            if each.until > moment:
+            if each.due > moment:
                 continue
-            if held is None or id in held.get(name, ()):
-                self._vanished[name, id] = VanishedUnit(each.unit, moment + HELD_AGAIN_S)
+            if held is None:
+                self._vanished[name, id] = replace(each, due=moment + HELD_AGAIN_S)
+            elif id in held.get(name, ()):
+                until = moment + each.unit.group.health.grace_s  # it begins when the pod is gone
+                is_in_pod = bool(each.unit.interfaces)
+                self._vanished[name, id] = VanishedUnit(each.unit, until, moment + HELD_AGAIN_S, is_in_pod)
+            elif each.until > moment and each.unit.interfaces:
+                self._vanished[name, id] = VanishedUnit(each.unit, each.until, each.until)
             else:
                 del self._vanished[name, id]
                 left.append(each.unit)
@@ -93,4 +106,4 @@ class VanishedUnits:
 
     def next_due(self) -> float | None:
         """When the next one has to be looked at again; None while there is none."""
-        return min((each.until for each in self._vanished.values()), default=None)
+        return min((each.due for each in self._vanished.values()), default=None)

@@ -98,3 +98,32 @@ def test_no_grace_time_drops_a_unit_at_the_same_look() -> None:
     vanished.miss(units("a", entry=Entry("tty", "example.com", (group,))), {}, moment=5, keeps=lambda _: True)
     assert vanished.is_due(5)
     assert [unit.id for unit in vanished.expire(5, {})] == ["a"]
+
+
+def test_an_interface_that_a_pod_holds_is_in_the_pod() -> None:
+    unit = Unit(DeviceId("a"), TTY, ENTRY, GROUP, 0, interfaces=("can0",))
+    vanished = VanishedUnits()
+
+    def is_in_pod() -> list[bool]:
+        return [each.is_in_pod for each in vanished.by_resource().get(TTY, ())]
+
+    vanished.miss({TTY: (unit,)}, {}, moment=0, keeps=lambda _: True)
+    assert vanished.is_due(0), "it is asked at once who holds it"
+    assert vanished.expire(0, {TTY: {DeviceId("a")}}) == []
+    assert is_in_pod() == [True]
+    assert vanished.expire(HELD_AGAIN_S, None) == []
+    assert is_in_pod() == [True], "nothing new is known"
+    assert vanished.expire(100, {TTY: {DeviceId("a")}}) == []
+    assert vanished.expire(100 + HELD_AGAIN_S, {}) == []
+    assert is_in_pod() == [False], "the pod is gone, and the interface not back"
+    assert vanished.next_due() == 160
+    assert vanished.expire(160, {}) == [unit]
+
+
+def test_an_interface_that_no_pod_holds_has_its_grace_time() -> None:
+    unit = Unit(DeviceId("a"), TTY, ENTRY, GROUP, 0, interfaces=("can0",))
+    vanished = VanishedUnits()
+    vanished.miss({TTY: (unit,)}, {}, moment=0, keeps=lambda _: True)
+    assert vanished.expire(0, {}) == []
+    assert [(each.is_in_pod, each.until) for each in vanished.by_resource()[TTY]] == [(False, 60)]
+    assert vanished.next_due() == 60
