@@ -121,7 +121,8 @@ class _CommandOutput:
 
     def first_line(self) -> str:
         lines = self._kept.decode(errors="replace").splitlines()
-        return next((each.strip() for each in lines if each.strip()), "")
+        line = next((each.strip() for each in lines if each.strip()), "")
+        return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)  # it goes to terminals
 
     def close(self) -> None:
         self._loop.remove_reader(self._reading)

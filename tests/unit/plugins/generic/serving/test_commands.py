@@ -31,6 +31,7 @@ async def test_success_has_no_problem() -> None:
     [
         ("echo; echo ' worn out '; echo more >&2; exit 3", CommandOutcome("ended with exit code 3", "worn out")),
         ("kill -9 $$", CommandOutcome("was ended by signal 9")),
+        (r"printf '\033[31mred\007'; exit 1", CommandOutcome("ended with exit code 1", r"\x1b[31mred\x07")),
         ("echo to stderr >&2; false", CommandOutcome("ended with exit code 1", "to stderr")),
     ],
 )
