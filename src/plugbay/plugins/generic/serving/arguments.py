@@ -9,14 +9,16 @@ Source: squat/generic-device-plugin 0.1, ``main.go``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Final
 
 from plugbay.errors import UsageError
 from plugbay.plugins.generic.config.nodes import format_of
+from plugbay.plugins.generic.config.problems import ConfigProblem
 from plugbay.plugins.generic.config.reading import DEFAULT_DOMAIN, ReadOptions, parse_device_flag, read_config
 from plugbay.plugins.generic.config.rules import Entry, GenericConfig
+from plugbay.plugins.generic.config.spots import NOWHERE
 from plugbay.plugins.generic.presets.catalogue import preset_text
 from plugbay.sdk.process.config_file import read_text
 from plugbay.values import dataclass
@@ -97,10 +99,18 @@ def _configs(arguments: GenericArguments, file: Path | None) -> Iterator[Generic
         domain = domain or read.settings.get("domain", "")
     options = ReadOptions(is_lenient=arguments.is_lenient, domain=domain)
     for place, text in arguments.devices:
-        yield parse_device_flag(text, source=place, options=options)
+        yield _warned(parse_device_flag(text, source=place, options=options), domain)
     options = ReadOptions(is_lenient=arguments.is_lenient, domain=domain or DEFAULT_DOMAIN)
     for name in arguments.presets:
-        yield read_config(preset_text(name), source=f"preset {name}", options=options)
+        yield _warned(read_config(preset_text(name), source=f"preset {name}", options=options), domain)
+
+
+def _warned(config: GenericConfig, domain: str) -> GenericConfig:
+    """The config of a flag, with a warning if nothing says what the domain of its resources is."""
+    if domain or all(entry.domain != DEFAULT_DOMAIN for entry in config.entries):
+        return config
+    text = f"no domain is given, so that it is {DEFAULT_DOMAIN}; give --domain, such as --domain example.com"
+    return replace(config, warnings=(*config.warnings, ConfigProblem(config.source, NOWHERE, "", text)))
 
 
 def _entries(configs: tuple[GenericConfig, ...]) -> Iterator[Entry]:

@@ -57,6 +57,16 @@ def test_presets_come_beside_the_others(file: Path) -> None:
     assert resources(both) == ["flag.example/fuse", "flag.example/tun"]
 
 
+def test_a_domain_that_nothing_names_is_told(file: Path) -> None:
+    flags = GenericArguments(devices=(("--device", FUSE),), presets=("tun",))
+    text = "no domain is given, so that it is devic.es; give --domain, such as --domain example.com"
+    told = [each.sentence for each in load_rules(flags, None).warnings]
+    assert told == [f"--device: {text}", f"preset tun: {text}"]
+    own = GenericArguments(devices=(("--device", FUSE.replace("{name", "{domain: example.com, name", 1)),))
+    for quiet in (replace(flags, domain="flag.example"), replace(flags, file=file), own):
+        assert load_rules(quiet, quiet.file).warnings == ()
+
+
 def test_a_broken_device_list_of_the_file_does_not_matter_then(file: Path) -> None:
     file.write_text("devices: [{nam: x}]")
     assert resources(GenericArguments(file, devices=(("--device", FUSE),))) == ["devic.es/fuse"]
