@@ -11,6 +11,8 @@ from typing import Final, TextIO
 
 _JOURNAL: Final = "JOURNAL_STREAM"
 
+LEVELS: Final = ("debug", "info", "warning", "error")
+
 logger = logging.getLogger(__name__)
 
 
@@ -20,10 +22,17 @@ def configure_logs(level: str, stream: TextIO, *, form: str = "text") -> None:
     Args:
         form: ``text``, without times if the stream is the journal, which has its own; or ``json``. Then Python's
             warnings and uncaught errors are log records too, so that every line is an object.
+
+    Raises:
+        UsageError: there is no such level; a variable of the environment may name any.
     """
     from plugbay.cli.printing.colour import is_wanted
     from plugbay.ops.logs import PLAIN, TIMED, JsonFormatter, TextFormatter
 
+    if level.lower() not in LEVELS:
+        from plugbay.errors import UsageError
+
+        raise UsageError(f"the log has no level {level!r}; give --log-level or its variable one of {', '.join(LEVELS)}")
     handler = logging.StreamHandler(stream)
     if form == "json":
         handler.setFormatter(JsonFormatter())

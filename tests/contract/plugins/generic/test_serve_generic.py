@@ -105,6 +105,26 @@ async def test_squats_variables_stand_for_flags(plugbay: Plugbay) -> None:
     assert "INFO" not in machine.log.read_text()
 
 
+async def test_the_file_names_the_level_of_the_log_where_nothing_else_does(plugbay: Plugbay) -> None:
+    machine = Machine(plugbay)
+    machine.config.write_text(f"log-level: error\n{TTYS}")
+    async with fake_kubelet(KubeletPaths(plugbay.root)) as kubelet:
+        async with machine.serving():
+            await kubelet.next_registration()
+        assert "INFO" not in machine.log.read_text()
+        async with machine.serving("--log-level", "info"):
+            await kubelet.next_registration()
+    assert "INFO" in machine.log.read_text()
+
+
+async def test_a_level_that_is_none_is_told(plugbay: Plugbay) -> None:
+    machine = Machine(plugbay)
+    async with machine.serving(LOG_LEVEL="bad") as process:
+        assert await process.wait() == 2
+    sentence = "the log has no level 'bad'; give --log-level or its variable one of debug, info, warning, error"
+    assert machine.log.read_text() == f"plugbay: error: {sentence}\n"
+
+
 async def test_the_plugin_directory_says_where_the_kubelet_is(plugbay: Plugbay) -> None:
     machine = Machine(plugbay)
     paths = KubeletPaths(plugbay.root / "k")

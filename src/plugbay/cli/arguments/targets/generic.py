@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,6 +21,12 @@ EXAMPLE: Final = "generic --config devices.yaml"
 FILE_OPTIONS: Final = ("--config",)
 _LEVELS: Final = {"all": "debug", "warn": "warning", "none": "error"}
 """The levels of squat's plugin that we call otherwise, or do not have."""
+
+
+class _UnsaidLevel(str):
+    """The level of the log while neither a flag nor a variable names one: the file may."""
+
+    __slots__ = ()
 
 
 def add_options(parser: argparse._ActionsContainer) -> None:
@@ -85,8 +92,8 @@ def defaults(variables: Mapping[str, str]) -> Mapping[str, object]:
     found: dict[str, object] = {}
     if listen := variable(variables, LISTEN):
         found["metrics"] = listen
-    if level := variable(variables, LOG_LEVEL):
-        found["log_level"] = _LEVELS.get(level, level)
+    level = variable(variables, LOG_LEVEL)
+    found["log_level"] = _LEVELS.get(level, level) or _UnsaidLevel("info")
     return found
 
 
@@ -110,6 +117,8 @@ def from_options(args: argparse.Namespace) -> Sequence[Member]:
     settings = source.config.settings
     if getattr(args, "metrics", None) is None:
         args.metrics = settings.get("listen")
+    if (level := settings.get("log-level")) and isinstance(getattr(args, "log_level", None), _UnsaidLevel):
+        logging.getLogger().setLevel(_LEVELS.get(level, level).upper())
     directory = args.plugin_directory or variable(variables, PLUGIN_DIRECTORY) or settings.get("plugin-directory")
     _choose_kubelet(args, directory)
     return [source]
