@@ -11,7 +11,7 @@ from typing import Final
 
 from plugbay.plugins.generic.templates.template import Template, TemplateProblem, parse_template
 
-_PATHS: Final = frozenset({"path", "node"})
+_PATHS: Final = frozenset({"hostPath", "node", "path"})
 """The facts that are paths of the kernel; a slash in others does not divide a path."""
 
 
