@@ -87,6 +87,19 @@ async def test_of_several_files_each_has_its_name_above_what_it_matches(tmp_path
     assert done.err.startswith("note: b.yaml: a.b/one: /dev/one matches '/dev/one' and is not a device node")
 
 
+async def test_a_unit_of_which_no_device_can_be_made_is_not_shown_as_offered(tmp_path: Path, machine: Path) -> None:
+    (tmp_path / "c.yaml").write_text(
+        "domain: a.b\ncompat: anyFile\ndevices:\n"
+        '- {name: one, paths: [/dev/one], count: 3, mounts: [{hostPath: "/x/{serial}", containerPath: /y}]}\n'
+        '- {name: tty, paths: [/dev/ttyUSB0], mounts: [{hostPath: "{hostPath}.d", containerPath: "/z{hostPath}"}]}\n'
+    )
+    done = await plugbay(tmp_path, "check", "c.yaml", "--machine-root", str(machine))
+    assert [line.split()[:2] for line in done.out.splitlines()[1:]] == [["a.b/one", "0"], ["a.b/tty", "1"]]
+    (note,) = done.err.splitlines()
+    assert note.startswith("note: a.b/one: not offered: device ")
+    assert note.endswith("/x/{serial}: the device has no serial")
+
+
 async def test_every_problem_has_its_line_and_column(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(GOOD.replace("limit: 9", "limt: 9").replace("count: 3", "count: three"))
     wrong = (

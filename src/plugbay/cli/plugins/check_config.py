@@ -17,6 +17,7 @@ from plugbay.plugins.generic.selecting.explaining import Explanation, explain
 from plugbay.plugins.generic.selecting.selection import select
 from plugbay.plugins.generic.selecting.tree import HostTree
 from plugbay.plugins.generic.selecting.units import SelectedUnits, Unit
+from plugbay.plugins.generic.serving.making import DeviceMaker
 from plugbay.sdk.process.config_file import read_text
 from plugbay.values import dataclass
 
@@ -58,7 +59,17 @@ def _check(file: Path, explained: str, root: Path, options: ReadOptions) -> Chec
     machine, files = SysMachine(root / "sys", root / "dev"), HostTree(root)
     if explained:
         return CheckedConfig(file, read, explanation=explain(read.config, machine, files, explained))
-    return CheckedConfig(file, read, select(read.config, machine, files))
+    return CheckedConfig(file, read, _offered(select(read.config, machine, files), machine))
+
+
+def _offered(selected: SelectedUnits, machine: SysMachine) -> SelectedUnits:
+    """The units of which devices can be made; `RuleTrouble` says why the others are none, once for all copies."""
+    made = DeviceMaker(machine.node_links).make(selected)
+    units = {
+        name: tuple(unit for unit in those if unit.id in made.by_resource[name])
+        for name, those in selected.units.items()
+    }
+    return SelectedUnits(units, (*selected.troubles, *made.troubles))
 
 
 # --- for readers ------------------------------------------------------------------------------------------------------

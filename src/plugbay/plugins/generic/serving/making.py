@@ -47,7 +47,7 @@ class DeviceMaker:
     def _make_anew(self, name: ResourceName, units: tuple[Unit, ...]) -> None:
         known, made = self._made.get(name, {}), dict[DeviceId, Device]()
         before = {unit.id: unit for unit in self._units.get(name, ())}
-        troubles = []
+        troubles: dict[object, RuleTrouble] = {}
         for unit in units:
             if before.get(unit.id) is unit and unit.id in known and not unit.group.gifts.keeps_links:
                 made[unit.id] = known[unit.id]
@@ -55,8 +55,9 @@ class DeviceMaker:
             try:
                 made[unit.id] = device_of(unit, links_of=self._links_of)
             except InvalidDevice as error:
-                troubles.append(RuleTrouble(name, f"not offered: {error}"))
-        self._units[name], self._troubles[name] = units, tuple(troubles)
+                match = unit.nodes, unit.mounts, unit.interfaces, unit.physical, error.problem
+                troubles.setdefault(match, RuleTrouble(name, f"not offered: {error}"))  # once for all copies
+        self._units[name], self._troubles[name] = units, tuple(troubles.values())
         self._with_links.discard(name)
         if any(unit.group.gifts.keeps_links for unit in units):
             self._with_links.add(name)
