@@ -226,7 +226,9 @@ async def test_recording_without_plugins_is_refused() -> None:
         ({"feature_gates": 3}, "'int' object is not iterable"),
         ({"numa_nodes": [2**70]}, "there is no NUMA node "),
         ({"numa_nodes": ["x"]}, "invalid literal"),
+        ({"numa_nodes": [float("inf")]}, "cannot convert float infinity"),
         ({"topology_options": 1}, "'int' object is not iterable"),
+        ({"topology_policy": "nope"}, 'unknown policy: "nope"'),
     ],
 )
 async def test_damaged_settings_are_told(settings: dict[str, Any], problem: str) -> None:

@@ -54,8 +54,7 @@ async def replay_to_manager(
     """Replay a recording to a manager of ours; only what is selected is told.
 
     Raises:
-        InvalidDocument: the recording has nothing that can be played.
-        UnusableTopology: the settings of the recorded manager are none.
+        InvalidDocument: the recording has nothing that can be played, or its manager's settings are damaged.
     """
     script = script_of(lines, source)
     with ungrouped(), private_directory() as root:

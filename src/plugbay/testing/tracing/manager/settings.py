@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from plugbay.errors import InvalidDocument
+from plugbay.errors import InvalidDocument, UnusableTopology, UsageError
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.gates import DEFAULT_GATES, FeatureGates, Gate
 from plugbay.model.topology import ONE_NODE, NumaTopology, pretended_nodes
 from plugbay.testing.tracing.manager.played_plugins import RELEASES
 from plugbay.testing.tracing.manager.script import ManagerScript
-from plugbay.topology.settings import DEFAULT_SETTINGS, TopologySettings
+from plugbay.topology.settings import DEFAULT_SETTINGS, TopologySettings, make_policy
 from plugbay.traffic.file_format import RecordingHeader
 
 _LAST_NODE: Final = 1023
@@ -29,7 +29,8 @@ def config_for(header: RecordingHeader, script: ManagerScript, root: Path, sourc
     if header.manager:
         try:
             gates, topology, numa = _recorded(dict(header.manager))
-        except (TypeError, ValueError, AttributeError, KeyError) as error:
+            make_policy(topology, numa)
+        except (TypeError, ValueError, AttributeError, KeyError, OverflowError, UsageError, UnusableTopology) as error:
             raise InvalidDocument(f'"manager" is damaged: {error}', line=1, source=source) from error
     elif any(call.method in RELEASES for call in script.calls):
         gates = FeatureGates(gates.enabled | {Gate.DEVICE_MANAGER_DEALLOCATE})
