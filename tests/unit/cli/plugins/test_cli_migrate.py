@@ -79,6 +79,15 @@ def test_entries_of_squat_are_those_of_the_generic_plugin(capsys: pytest.Capture
     assert [each["effect"] for each in pod["tolerations"]] == ["NoExecute", "NoSchedule"]
 
 
+def test_a_path_of_two_entries_of_squat_is_shared(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = "groups: [{paths: [{path: /dev/fuse}]}]"
+    alone = "{name: kvm, groups: [{paths: [{path: /dev/kvm}]}]}"
+    (tmp_path / "c.yaml").write_text(f"devices: [{{name: one, {path}}}, {{name: two, {path}}}, {alone}]\n")
+    _, [files, _], _ = migrated(capsys, str(tmp_path / "c.yaml"), "--domain", "a.b")
+    entries = read_config(files["data"]["devices.yaml"], source="devices.yaml").entries
+    assert [(each.name, each.is_shared) for each in entries] == [("one", True), ("two", True), ("kvm", False)]
+
+
 def test_values_of_the_chart_become_flags_files_and_a_place(capsys: pytest.CaptureFixture[str]) -> None:
     _, objects, _ = migrated(capsys, str(GOLDEN / "nvidia-values.yaml"))
     files = next(each for each in objects if each["kind"] == "ConfigMap")

@@ -8,7 +8,9 @@ Source: squat/generic-device-plugin 0.1 and 0.2, its README and ``deviceplugin/`
 
 from __future__ import annotations
 
+import posixpath
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -105,7 +107,7 @@ class _SquatReader:
         return self._result()
 
     def _result(self) -> Migration:
-        entries = self._of_flags or self._entries
+        entries = _sharing(self._of_flags or self._entries)
         domain = self._domain or self._fallback or _DOMAIN
         notes = [*self._flag_notes, *in_order((*self._documents, *self._inner))]
         if not (self._domain or self._fallback) and entries:
@@ -270,6 +272,21 @@ class _SquatReader:
         if count_key:
             settings.note(NoteKind.TAKEN, (*at, count_key), "the same")
         return {"usb" if usb_key else "paths": rules, **({"count": count} if count is not None else {})}
+
+
+def _sharing(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The entries; those that give a path of another one share it, as squat's plugin lets them."""
+    paths = [_device_paths(entry) for entry in entries]
+    owners = Counter(path for each in paths for path in each)
+    return [
+        {**entry, "shared": True} if any(owners[path] > 1 for path in each) else entry
+        for entry, each in zip(entries, paths, strict=True)
+    ]
+
+
+def _device_paths(entry: dict[str, Any]) -> frozenset[str]:
+    rules = [rule for group in entry["groups"] for rule in group.get("paths", ())]
+    return frozenset(posixpath.normpath(rule["path"]) for rule in rules if rule.get("type", "Device") == "Device")
 
 
 def _usb(settings: ForeignSettings, at: FieldPath, *, is_flag: bool) -> dict[str, Any] | str:
