@@ -29,6 +29,7 @@ from plugbay.plugins.generic.config.rules import (
 from plugbay.plugins.generic.machine.machine import SysMachine
 from plugbay.plugins.generic.machine.values import SysPath
 from plugbay.testing.fakes.kubelet import RegisteredPlugin
+from plugbay.testing.fakesysfs.machine import FakeSysfs
 from tests.contract.rigs.generic_node import generic_node, unhealthy
 from tests.contract.rigs.made_devices import CONTROL, NUMBER, ip_link, loop_device, veth
 
@@ -236,6 +237,18 @@ async def test_an_interface_that_moved_into_its_pod_is_well(sockets: Path) -> No
             finally:
                 pod.kill()
                 await pod.wait()
+
+
+async def test_interfaces_of_another_network_are_looked_for(sockets: Path) -> None:
+    config = rules(Interfaces(Where("name", ("fast0",))))
+    async with generic_node(sockets, config) as node:  # its sysfs does not show the network of this process
+        sysfs = FakeSysfs(node.root)
+        sysfs.virtual("net", "other0")
+        node.look_again()
+        plugin = await node.resource("example.com/made")
+        assert await listed(plugin, 0) == []
+        sysfs.virtual("net", "fast0")
+        assert len(await listed(plugin, 1)) == 1
 
 
 async def in_own_network(pid: int) -> None:

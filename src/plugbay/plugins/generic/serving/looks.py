@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 from plugbay.kernel.filesystems import silent_filesystem
 from plugbay.model.health import Health, unhealthy
 from plugbay.model.ids import DeviceId, ResourceName
-from plugbay.plugins.generic.config.rules import GenericConfig, Paths, RuleGroup
+from plugbay.plugins.generic.config.rules import GenericConfig, Interfaces, Paths, RuleGroup
 from plugbay.plugins.generic.machine.machine import SysMachine
 from plugbay.plugins.generic.selecting.ports import HostChanges
 from plugbay.plugins.generic.selecting.selection import RuleSelection
@@ -32,6 +34,8 @@ class RuleSight:
         directories: those in which names matter.
         has_silent_directories: whether the kernel does not tell of changes in some of these.
         has_machine_rules: whether uevents matter.
+        has_foreign_interfaces: whether there are rules about network interfaces, and those of the machine are not those
+            of this process: the kernel tells of interfaces only in their own network namespace.
     """
 
     selected: SelectedUnits
@@ -40,6 +44,7 @@ class RuleSight:
     directories: frozenset[Path] = frozenset()
     has_silent_directories: bool = False
     has_machine_rules: bool = False
+    has_foreign_interfaces: bool = False
 
     def is_polled(self, *, is_blind: bool) -> bool:
         """Whether looks come at intervals, because the kernel does not tell of all changes.
@@ -47,7 +52,8 @@ class RuleSight:
         Args:
             is_blind: whether uevents do not reach this process.
         """
-        return self.has_silent_directories or (is_blind and self.has_machine_rules)
+        is_untold = self.has_silent_directories or self.has_foreign_interfaces
+        return is_untold or (is_blind and self.has_machine_rules)
 
 
 class RuleLooks:
@@ -78,13 +84,15 @@ class RuleLooks:
         directories.update(link_directories(config, self._root / "dev"))
         if self._machine.asks_udev():
             directories.add(self._udev)
+        groups = [group for entry in config.entries for group in entry.groups]
         return RuleSight(
             selected,
             self._maker.make(selected),
             dict(self._without_driver(selected)),
             frozenset(directories),
             any(map(self._is_silent, directories)),
-            any(map(_asks_machine, (group for entry in config.entries for group in entry.groups))),
+            any(map(_asks_machine, groups)),
+            any(isinstance(group.what, Interfaces) for group in groups) and _is_other_network(self._root),
         )
 
     def _select(self, config: GenericConfig, news: MachineNews | None) -> SelectedUnits:
@@ -123,3 +131,13 @@ class RuleLooks:
 def _asks_machine(group: RuleGroup) -> bool:
     """Whether a group depends on more of the machine than the names of its files."""
     return not isinstance(group.what, Paths) or group.health.needs_driver
+
+
+def _is_other_network(root: Path) -> bool:
+    """Whether sysfs shows another network namespace than that of this process, as in a pod that has the host's."""
+    try:
+        with os.scandir(root / "sys/class/net") as found:
+            shown = {each.name for each in found if each.is_dir()}  # beside interfaces there is a file of bonds
+    except OSError:
+        return False
+    return shown != {name for _, name in socket.if_nameindex()}

@@ -124,7 +124,8 @@ class GenericSource:
                         self._asked.set()  # a name may have come before it was watched
                 await self._wait(events.is_blind)
                 news = events.take()
-                if self._rules_due or not is_whole or events.is_blind:
+                is_polled = self._sight is not None and self._sight.is_polled(is_blind=events.is_blind)
+                if self._rules_due or not is_whole or is_polled:
                     news = None  # anything may have happened, or was asked to be looked for
         raise AssertionError("never reached")
 
