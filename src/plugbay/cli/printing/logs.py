@@ -29,7 +29,7 @@ def configure_logs(level: str, stream: TextIO, *, form: str = "text") -> None:
     from plugbay.cli.printing.colour import is_wanted
     from plugbay.ops.logs import PLAIN, TIMED, JsonFormatter, TextFormatter
 
-    if level.lower() not in LEVELS:
+    if level.upper() not in logging.getLevelNamesMapping():
         from plugbay.errors import UsageError
 
         raise UsageError(f"the log has no level {level!r}; give --log-level or its variable one of {', '.join(LEVELS)}")
