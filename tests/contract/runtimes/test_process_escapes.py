@@ -112,10 +112,12 @@ async def test_a_wrapper_that_is_stopped_again_and_again_is_killed(
     state_dir: Path, spec: ContainerSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wrapper_words, "_CONTINUED_S", 0.2)
-    stops = "while kill -STOP $W; do :; done"
+    may_stop = state_dir.parent / "may-stop"  # the wrapper has to have logged the line before
+    stops = f"until [ -e {may_stop} ]; do sleep 0.01; done; while kill -STOP $W; do :; done"
     async with runtime_on(state_dir) as runtime:
         state = await runtime.start(sh(spec, f"export W=$PPID; setsid sh -c '{stops}' & echo $!; sleep 600"))
         stopper = int(await first_line(runtime, state.id))
+        may_stop.touch()
         await until_stopped(processes_of(state_dir, state.id)["wrapper"])
         assert (await runtime.stop(state.id, grace_s=0)).state in (RunState.LOST, RunState.EXITED)
         assert has_ended(stopper)

@@ -213,7 +213,10 @@ DIRECTORY = ("directory", "--resource", "example.com/gopher", "--env", "Gopher")
         ),
         pytest.param(("nothing.py",), 1, "cannot load a plugin from nothing.py: no such file", id="no-such-file"),
         pytest.param(
-            ("gophers",), 1, "a target is directory, nvidia, scratch, FILE.py, FILE.py:object or", id="no-target"
+            ("gophers",),
+            1,
+            "a target is directory, generic, nvidia, scratch, FILE.py, FILE.py:object or",
+            id="no-target",
         ),
         pytest.param(
             ("nothing.py", "--log-level", "info", "p.py"), 1, "from nothing.py: no such file", id="between-options"
