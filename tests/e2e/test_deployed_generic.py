@@ -10,10 +10,15 @@ import pytest
 
 from tests.contract.rigs.oci import why_not
 from tests.contract.rigs.private_machine import needs_private_machine, private_machine
+from tests.e2e.containerd import Containerd
 from tests.e2e.deployed import DAEMON_SET, IMAGE, Cluster, needs_kubectl, printed_for
 from tests.e2e.test_deployed_oci import NETWORKS
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240), pytest.mark.skipif(bool(why_not()), reason=why_not())]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(240),
+    pytest.mark.skipif(not Path("/dev/fuse").exists(), reason="this machine has no /dev/fuse"),
+]
 FUSE: Final = "example.com/fuse"
 LICENCE: Final = "example.com/licence"
 CONFIG: Final = """
@@ -49,25 +54,47 @@ def user(name: str, **limits: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-@needs_kubectl
-@needs_private_machine
-@pytest.mark.skipif(not Path("/dev/fuse").exists(), reason="this machine has no /dev/fuse")
-async def test_the_generic_plugin_in_a_daemon_set_gives_pods_devices_of_the_node(image: Path, tmp_path: Path) -> None:
-    file = tmp_path / "devices.yaml"
+async def gives_pods_devices_of_its_node(cluster: Cluster, directory: Path) -> None:
+    """Roll the plugin out, give a pod a device, and grow the config while the pod runs.
+
+    Args:
+        directory: for the config.
+    """
+    file = directory / "devices.yaml"
     file.write_text(CONFIG)
     words = ("generic", f"--config={file}", "--name", DAEMON_SET)
+    await cluster.kubectl("apply", "-f", "-", given=await printed_for(*words))
+    await cluster.wait(f"resource={FUSE}=5")
+    await cluster.wait(f"resource={LICENCE}=2")
+    await cluster.kubectl("apply", "-f", "-", given=json.dumps(user("reader", fuse="1", licence="1")))
+    await cluster.wait_in_log("reader", "opened ['fuse']\n")
+    file.write_text(GROWN)
+    await cluster.kubectl("apply", "-f", "-", given=await printed_for(*words))
+    await cluster.wait("resource=example.com/zero=1")
+    reader = json.loads(await cluster.kubectl("get", "pod", "reader", "-o", "json"))
+    containers = reader["status"]["containerStatuses"]
+    assert [(each["ready"], each["restartCount"]) for each in containers] == [(True, 0)]
+    await cluster.kubectl("delete", "pod", "reader")
+
+
+@needs_kubectl
+@needs_private_machine
+@pytest.mark.skipif(bool(why_not()), reason=why_not())
+async def test_the_generic_plugin_in_a_daemon_set_serves_a_node_with_oci(image: Path, tmp_path: Path) -> None:
     async with private_machine() as machine:
         cluster = Cluster(machine.enter)
         async with cluster.up("--runtime", "oci", "--oci-rootfs", str(image / "root"), *NETWORKS):
-            await cluster.kubectl("apply", "-f", "-", given=await printed_for(*words))
-            await cluster.wait(f"resource={FUSE}=5")
-            await cluster.wait(f"resource={LICENCE}=2")
-            await cluster.kubectl("apply", "-f", "-", given=json.dumps(user("reader", fuse="1", licence="1")))
-            await cluster.wait_in_log("reader", "opened ['fuse']\n")
-            file.write_text(GROWN)
-            await cluster.kubectl("apply", "-f", "-", given=await printed_for(*words))
-            await cluster.wait("resource=example.com/zero=1")
-            reader = json.loads(await cluster.kubectl("get", "pod", "reader", "-o", "json"))
-            pods = reader["status"]["containerStatuses"]
-            assert [(each["ready"], each["restartCount"]) for each in pods] == [(True, 0)]
-            await cluster.kubectl("delete", "pod", "reader")
+            await gives_pods_devices_of_its_node(cluster, tmp_path)
+
+
+@needs_kubectl
+async def test_the_generic_plugin_in_a_daemon_set_serves_a_node_with_containerd(
+    engine: Containerd, image: Path, tmp_path: Path
+) -> None:
+    engine.ctr("images", "import", str(image / "plugbay-plugins.tar"))
+    cluster = Cluster(engine.enter)
+    async with cluster.up("--runtime", "cri", "--cri-socket", str(engine.socket)):
+        await gives_pods_devices_of_its_node(cluster, tmp_path)
+    engine.until_no_more_than(0)
+    engine.until_nothing_runs()
+    assert engine.leavings() == []
