@@ -36,8 +36,9 @@ class Hanging:
         self._let_go.set()
 
 
-def _until_none_hangs() -> None:
-    while reading.hanging_readings():
+def _until_no_more_hang_than(count: int) -> None:
+    """Wait for the readings that are slow only, as on a busy machine."""
+    while reading.hanging_readings() > count:
         time.sleep(0.005)
 
 
@@ -49,7 +50,7 @@ def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hanging]:
     monkeypatch.setattr(Host, "read_s", 0.05)
     yield found
     found.let_go()
-    _until_none_hangs()
+    _until_no_more_hang_than(0)
 
 
 @pytest.fixture
@@ -85,13 +86,14 @@ async def test_readings_that_hang_do_not_pile_up(
 ) -> None:
     monkeypatch.setattr(examining, "MOST_HANGING", 2)
     async with asyncio.timeout(30):
-        for _ in range(3):
+        for asked in range(1, 4):
             await examination.diagnosis()
+            await asyncio.to_thread(_until_no_more_hang_than, asked)
         with pytest.raises(HttpError, match="still hang"):
             await examination.diagnosis()
         assert hanging.asked == 3
         hanging.let_go()
-        await asyncio.to_thread(_until_none_hangs)
+        await asyncio.to_thread(_until_no_more_hang_than, 0)
         await examination.diagnosis()
 
 
