@@ -20,6 +20,7 @@ from typing import Any, Final
 import pytest
 
 from tests.contract.conftest import DEADLINE_S, Plugbay
+from tests.e2e.containerd import Containerd
 
 SOURCE: Final = Path(__file__).parents[2]
 ROOT: Final = Path("/var/lib/kubelet")
@@ -129,6 +130,18 @@ class Cluster(Plugbay):
                     await self.kubectl("delete", "daemonsets", "--all", "--all-namespaces", "--cascade=foreground")
         finally:
             await self.run("sh", "-c", f"rm -rf {ROOT} /var/lib/cards")
+
+
+@asynccontextmanager
+async def on_containerd(engine: Containerd, image: Path) -> AsyncIterator[Cluster]:
+    """A cluster whose node has containerd with the image of `make_image`; it leaves nothing in the engine."""
+    engine.ctr("images", "import", str(image / "plugbay-plugins.tar"))
+    cluster = Cluster(engine.enter)
+    async with cluster.up("--runtime", "cri", "--cri-socket", str(engine.socket)):
+        yield cluster
+    engine.until_no_more_than(0)
+    engine.until_nothing_runs()
+    assert engine.leavings() == []
 
 
 async def manifest(directory: Path, env: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.containerd import Containerd
-from tests.e2e.deployed import Cluster, needs_kubectl, serves_its_node
+from tests.e2e.deployed import needs_kubectl, on_containerd, serves_its_node
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 
@@ -16,10 +16,5 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 async def test_a_plugin_in_a_daemon_set_serves_the_node_that_runs_it(
     engine: Containerd, image: Path, tmp_path: Path
 ) -> None:
-    engine.ctr("images", "import", str(image / "plugbay-plugins.tar"))
-    cluster = Cluster(engine.enter)
-    async with cluster.up("--runtime", "cri", "--cri-socket", str(engine.socket)):
+    async with on_containerd(engine, image) as cluster:
         await serves_its_node(cluster, tmp_path)
-    engine.until_no_more_than(0)
-    engine.until_nothing_runs()
-    assert engine.leavings() == []

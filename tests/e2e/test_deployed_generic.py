@@ -11,7 +11,7 @@ import pytest
 from tests.contract.rigs.oci import why_not
 from tests.contract.rigs.private_machine import needs_private_machine, private_machine
 from tests.e2e.containerd import Containerd
-from tests.e2e.deployed import DAEMON_SET, IMAGE, Cluster, needs_kubectl, printed_for
+from tests.e2e.deployed import DAEMON_SET, IMAGE, Cluster, needs_kubectl, on_containerd, printed_for
 from tests.e2e.test_deployed_oci import NETWORKS
 
 pytestmark = [
@@ -91,10 +91,5 @@ async def test_the_generic_plugin_in_a_daemon_set_serves_a_node_with_oci(image: 
 async def test_the_generic_plugin_in_a_daemon_set_serves_a_node_with_containerd(
     engine: Containerd, image: Path, tmp_path: Path
 ) -> None:
-    engine.ctr("images", "import", str(image / "plugbay-plugins.tar"))
-    cluster = Cluster(engine.enter)
-    async with cluster.up("--runtime", "cri", "--cri-socket", str(engine.socket)):
+    async with on_containerd(engine, image) as cluster:
         await gives_pods_devices_of_its_node(cluster, tmp_path)
-    engine.until_no_more_than(0)
-    engine.until_nothing_runs()
-    assert engine.leavings() == []

@@ -27,6 +27,7 @@ from plugbay.ops.clock import SystemClock
 from plugbay.ops.listening import TcpAddress
 from plugbay.ops.tasks import background
 from plugbay.wire.convert import edits_to_pb
+from tests.contract.conftest import Plugbay
 
 GPU = "example.com/gpu"
 EDITS = ContainerEdits(
@@ -179,6 +180,14 @@ async def test_an_address_that_is_taken_is_said(places: NodePlaces) -> None:
         with pytest.raises(SocketInUse):
             async with page(places, address=TcpAddress("127.0.0.1", port)):
                 pass
+
+
+@pytest.mark.parametrize("words", [("export", "--listen"), ("export", "--ui"), ("node", "up", "--ui")], ids=" ".join)
+async def test_an_address_that_is_none_is_said(plugbay: Plugbay, words: tuple[str, ...]) -> None:
+    done = await plugbay(*words, "nope")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("plugbay: error: 'nope' is not an address to listen at; it must be like ")
+    assert done.err.count("\n") == 1
 
 
 async def test_the_doctor_can_be_asked(places: NodePlaces) -> None:

@@ -40,7 +40,7 @@ class NvidiaPlugin(AnswersByIds):
         return self._offer
 
     def offer(self, offer: ResourceOffer) -> None:
-        """ResourceOffer this from now on; from the event loop's thread."""
+        """Offer this from now on; from the event loop's thread."""
         if offer == self._offer:
             return
         self._offer = offer
