@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -100,26 +100,56 @@ def _close_opened(opening: asyncio.Future[LogFiles | None]) -> None:
 
 
 def _open_all(path: Path) -> LogFiles:
-    """The newest first: then a file that is rotated meanwhile is among the others, and known by its identity."""
+    """However quickly the log is rotated meanwhile, no file between two others is missing."""
+    while True:
+        with ExitStack() as opened, suppress(_RotatedMeanwhile):
+            newest = _open_newest(path, opened)
+            log = LogFiles([*_open_older(_before(path, newest), opened), newest])
+            opened.pop_all()
+            return log
+
+
+class _RotatedMeanwhile(Exception):
+    """The file that was opened as the newest is gone by now."""
+
+
+def _open_newest(path: Path, opened: ExitStack) -> int:
     try:
-        newest = os.open(path, os.O_RDONLY)
+        return _open(path, opened)
     except FileNotFoundError:
         if not (moved := rotated(path)):
             raise
-        newest = os.open(moved[-1], os.O_RDONLY)  # an engine has yet to begin another one
-    older: list[int] = []
     try:
-        for each in rotated(path):
-            with suppress(FileNotFoundError):  # too old since it was listed
-                older.append(os.open(each, os.O_RDONLY))
-                if _is_same(older[-1], newest):
-                    os.close(older.pop())
-                    break
-        return LogFiles([*older, newest])
-    except BaseException:
-        for descriptor in (*older, newest):
-            os.close(descriptor)
-        raise
+        return _open(moved[-1], opened)  # an engine has yet to begin another one
+    except FileNotFoundError:
+        raise _RotatedMeanwhile from None
+
+
+def _before(path: Path, newest: int) -> list[Path]:
+    """The files older than ``newest``, also when that is rotated meanwhile."""
+    moved = rotated(path)
+    is_newest = _is_at(path, newest)
+    for number, each in enumerate(moved):
+        if _is_at(each, newest):
+            return moved[:number]
+    if not is_newest:
+        raise _RotatedMeanwhile
+    return moved
+
+
+def _open_older(files: Sequence[Path], opened: ExitStack) -> list[int]:
+    """The youngest first: the oldest may be removed meanwhile, and then what is older is gone as well."""
+    older: list[int] = []
+    with suppress(FileNotFoundError):
+        for each in reversed(files):
+            older.insert(0, _open(each, opened))
+    return older
+
+
+def _open(path: Path, opened: ExitStack) -> int:
+    descriptor = os.open(path, os.O_RDONLY)
+    opened.callback(os.close, descriptor)
+    return descriptor
 
 
 def _open_next(path: Path, newest: int) -> LogFiles | None:
@@ -148,10 +178,6 @@ def _is_at(path: Path, descriptor: int) -> bool:
         return os.path.samestat(path.stat(), os.fstat(descriptor))
     except FileNotFoundError:
         return False
-
-
-def _is_same(one: int, other: int) -> bool:
-    return os.path.samestat(os.fstat(one), os.fstat(other))
 
 
 def rotated(path: Path) -> list[Path]:

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from pathlib import Path
@@ -57,3 +59,48 @@ def _tail(path: Path, content: bytes, *, lines: int | None) -> bytes:
         return content[tail_offset(log, end=len(content), lines=lines) :]
     finally:
         log.close()
+
+
+@pytest.mark.parametrize("rotations", [1, 2, 6])
+@pytest.mark.parametrize("call", range(9))
+async def test_no_line_is_missing_between_two_when_a_log_is_rotated_while_it_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int, rotations: int
+) -> None:
+    log = tmp_path / "log"
+    written = RotatedLog(log)
+    written.rotate(4)
+    calls = itertools.count()
+
+    def rotates(operation: Callable[..., object]) -> Callable[..., object]:
+        def rotating(*args: object, **kwargs: object) -> object:
+            if next(calls) == call:
+                written.rotate(rotations)
+            return operation(*args, **kwargs)
+
+        return rotating
+
+    with monkeypatch.context() as patch:
+        for name in ("open", "scandir", "stat"):
+            patch.setattr(os, name, rotates(getattr(os, name)))
+        text = b"".join([chunk async for chunk in read_log(log, tail=None)])
+    lines = [int(line) for line in text.splitlines()]
+    assert lines
+    assert lines == list(range(lines[0], lines[0] + len(lines)))
+
+
+class RotatedLog:
+    """A log of four files with a line in each, numbered on."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._number = 0
+        path.write_text("0\n")
+
+    def rotate(self, times: int) -> None:
+        for _ in range(times):
+            self._number += 1
+            next_one = self._path.with_name("log.next")
+            next_one.write_text(f"{self._number}\n")
+            os.link(self._path, f"{self._path}.{self._number}")
+            next_one.rename(self._path)
+            self._path.with_name(f"log.{self._number - 3}").unlink(missing_ok=True)
