@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+from bisect import bisect_right
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -50,7 +50,7 @@ class LogFiles:
 
     def read(self, size: int, offset: int) -> bytes:
         """Read up to ``size`` bytes from one file; empty at the end. Waits for the disk."""
-        index = max(number for number, start in enumerate(self._starts) if start <= offset)
+        index = bisect_right(self._starts, offset) - 1
         return os.pread(self._descriptors[index], size, offset - self._starts[index])
 
     def read_whole(self, size: int, offset: int) -> bytes:
@@ -65,7 +65,7 @@ class LogFiles:
     def go_on(self, newer: LogFiles, *, offset: int) -> None:
         """Read ``newer`` from ``offset`` on, and let the files before it go."""
         self.close()
-        self._descriptors, self._starts = newer._descriptors, [offset]
+        self._descriptors, self._starts = newer._descriptors, [offset + each for each in newer._starts]
 
     def close(self) -> None:
         for each in self._descriptors:
@@ -100,11 +100,26 @@ def _close_opened(opening: asyncio.Future[LogFiles | None]) -> None:
 
 
 def _open_all(path: Path) -> LogFiles:
+    log = _open_after(None, path)
+    assert log is not None
+    return log
+
+
+def _open_newer(path: Path, known: int) -> LogFiles | None:
+    """The files that follow ``known``; None as long as that is the one that is written."""
+    with suppress(FileNotFoundError):
+        return _open_after(known, path)
+    return None
+
+
+def _open_after(known: int | None, path: Path) -> LogFiles | None:
     """However quickly the log is rotated meanwhile, no file between two others is missing."""
     while True:
         with ExitStack() as opened, suppress(_RotatedMeanwhile):
             newest = _open_newest(path, opened)
-            log = LogFiles([*_open_older(_before(path, newest), opened), newest])
+            if known is not None and os.path.sameopenfile(newest, known):
+                return None
+            log = LogFiles([*_open_older(_before(path, newest), opened, known=known), newest])
             opened.pop_all()
             return log
 
@@ -126,22 +141,23 @@ def _open_newest(path: Path, opened: ExitStack) -> int:
 
 
 def _before(path: Path, newest: int) -> list[Path]:
-    """The files older than ``newest``, also when that is rotated meanwhile."""
+    """The files older than ``newest``, also when that is rotated meanwhile. Looks at few, however many there are."""
     moved = rotated(path)
-    is_newest = _is_at(path, newest)
-    for number, each in enumerate(moved):
-        if _is_at(each, newest):
+    if _is_at(path, newest):
+        return moved[:-1] if moved and _is_at(moved[-1], newest) else moved  # amid a rotation it has both names
+    for number in reversed(range(len(moved))):
+        if _is_at(moved[number], newest):
             return moved[:number]
-    if not is_newest:
-        raise _RotatedMeanwhile
-    return moved
+    raise _RotatedMeanwhile
 
 
-def _open_older(files: Sequence[Path], opened: ExitStack) -> list[int]:
-    """The youngest first: the oldest may be removed meanwhile, and then what is older is gone as well."""
+def _open_older(files: Sequence[Path], opened: ExitStack, *, known: int | None) -> list[int]:
+    """The youngest is opened first: the oldest may be removed meanwhile, and then what is older is gone as well."""
     older: list[int] = []
     with suppress(FileNotFoundError):
         for each in reversed(files):
+            if known is not None and _is_at(each, known):
+                break
             older.insert(0, _open(each, opened))
     return older
 
@@ -150,27 +166,6 @@ def _open(path: Path, opened: ExitStack) -> int:
     descriptor = os.open(path, os.O_RDONLY)
     opened.callback(os.close, descriptor)
     return descriptor
-
-
-def _open_next(path: Path, newest: int) -> LogFiles | None:
-    """The file that follows ``newest``; None as long as that is the one that is written."""
-    while (following := _next_file(path, newest)) is not None:
-        with suppress(FileNotFoundError):
-            descriptor = os.open(following, os.O_RDONLY)
-            if following == _next_file(path, newest) and _is_at(following, descriptor):
-                return LogFiles([descriptor])
-            os.close(descriptor)  # it was rotated in this moment
-    return None
-
-
-def _next_file(path: Path, newest: int) -> Path | None:
-    if not path.exists() or _is_at(path, newest):
-        return None  # while there is none, it is being rotated
-    files = [*rotated(path), path]
-    for each, following in pairwise(files):
-        if _is_at(each, newest):
-            return following
-    return files[0]  # the newest that we knew is gone by now
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
@@ -230,7 +225,7 @@ async def follow_log(
                 )
                 while True:
                     was_over = waiting.done()
-                    newer = await _opened(partial(_open_next, path, log.newest))
+                    newer = await _opened(partial(_open_newer, path, log.newest))
                     try:
                         while chunk := await asyncio.to_thread(log.read, _CHUNK_BYTES, offset):
                             offset += len(chunk)

@@ -4,7 +4,7 @@ import asyncio
 import gc
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from pathlib import Path
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from plugbay.runtimes.logs.files import LogFiles, read_log, tail_offset
+from plugbay.runtimes.logs.files import LogFiles, follow_log, read_log, tail_offset
 
 LOG = st.lists(st.sampled_from([b"", b"a", b"line", b"x" * 50_000]), max_size=8).map(b"\n".join)
 
@@ -66,33 +66,87 @@ def _tail(path: Path, content: bytes, *, lines: int | None) -> bytes:
 async def test_no_line_is_missing_between_two_when_a_log_is_rotated_while_it_is_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int, rotations: int
 ) -> None:
-    log = tmp_path / "log"
-    written = RotatedLog(log)
+    written = RotatedLog(tmp_path / "log", kept=4)
     written.rotate(4)
-    calls = itertools.count()
-
-    def rotates(operation: Callable[..., object]) -> Callable[..., object]:
-        def rotating(*args: object, **kwargs: object) -> object:
-            if next(calls) == call:
-                written.rotate(rotations)
-            return operation(*args, **kwargs)
-
-        return rotating
-
-    with monkeypatch.context() as patch:
-        for name in ("open", "scandir", "stat"):
-            patch.setattr(os, name, rotates(getattr(os, name)))
-        text = b"".join([chunk async for chunk in read_log(log, tail=None)])
-    lines = [int(line) for line in text.splitlines()]
+    rotate_at(call, written, times=rotations, patch=monkeypatch)
+    lines = numbers([chunk async for chunk in read_log(tmp_path / "log", tail=None)])
     assert lines
     assert lines == list(range(lines[0], lines[0] + len(lines)))
 
 
-class RotatedLog:
-    """A log of four files with a line in each, numbered on."""
+@pytest.mark.parametrize("rotations", [1, 2])
+@pytest.mark.parametrize("call", range(20))
+async def test_no_line_is_missing_or_twice_when_a_log_is_rotated_while_it_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int, rotations: int
+) -> None:
+    written = RotatedLog(tmp_path / "log", kept=4)
+    written.rotate(1)
+    ended = asyncio.get_running_loop().create_future()
+    chunks = []
+    async with aclosing(follow_log(tmp_path / "log", tail=None, ended=ended)) as following:
+        chunks += [await anext(following), await anext(following)]
+        written.rotate(1)
+        rotate_at(call, written, times=rotations, patch=monkeypatch)
+        ended.set_result(None)
+        chunks += [chunk async for chunk in following]
+    lines = numbers(chunks)
+    assert lines == list(range(len(lines)))
+    assert len(lines) >= 3
 
-    def __init__(self, path: Path) -> None:
+
+async def test_a_reader_far_behind_opens_each_file_of_a_log_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = RotatedLog(tmp_path / "log", kept=1000)
+    ended = asyncio.get_running_loop().create_future()
+    async with aclosing(follow_log(tmp_path / "log", tail=None, ended=ended)) as following:
+        chunks = [await anext(following)]
+        written.rotate(100)
+        calls = on_each_call(lambda: None, patch=monkeypatch)
+        ended.set_result(None)
+        chunks += [chunk async for chunk in following]
+    assert numbers(chunks) == list(range(101))
+    assert next(calls) < 4 * 100
+
+
+def rotate_at(call: int, written: RotatedLog, *, times: int, patch: pytest.MonkeyPatch) -> None:
+    """Rotate when the file system is asked for the ``call``th time."""
+
+    def rotate() -> None:
+        if next(rotations) == call:
+            written.rotate(times)
+
+    rotations = itertools.count()
+    on_each_call(rotate, patch=patch)
+
+
+def on_each_call(act: Callable[[], None], *, patch: pytest.MonkeyPatch) -> Iterator[int]:
+    """``act`` before each call that opens, lists or looks at files; gives how many there were."""
+    calls = itertools.count()
+
+    def acting(operation: Callable[..., object]) -> Callable[..., object]:
+        def call(*args: object, **kwargs: object) -> object:
+            next(calls)
+            act()
+            return operation(*args, **kwargs)
+
+        return call
+
+    for name in ("open", "scandir", "stat"):
+        patch.setattr(os, name, acting(getattr(os, name)))
+    return calls
+
+
+def numbers(chunks: Iterable[bytes]) -> list[int]:
+    return [int(line) for line in b"".join(chunks).splitlines()]
+
+
+class RotatedLog:
+    """A log of ``kept`` files with a line in each, numbered on."""
+
+    def __init__(self, path: Path, *, kept: int) -> None:
         self._path = path
+        self._kept = kept
         self._number = 0
         path.write_text("0\n")
 
@@ -103,4 +157,4 @@ class RotatedLog:
             next_one.write_text(f"{self._number}\n")
             os.link(self._path, f"{self._path}.{self._number}")
             next_one.rename(self._path)
-            self._path.with_name(f"log.{self._number - 3}").unlink(missing_ok=True)
+            self._path.with_name(f"log.{self._number - self._kept + 1}").unlink(missing_ok=True)
