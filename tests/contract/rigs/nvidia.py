@@ -7,7 +7,8 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,20 @@ async def fake_nvml(
         chosen = NvmlSettings(environ=environ_of(driver), sys_root=sys_root, **settings)
         async with asyncio.timeout(DEADLINE_S), Nvml(chosen) as nvml:
             yield driver, nvml
+
+
+@contextmanager
+def impatient(nvml: Nvml, **deadlines_s: float) -> Iterator[None]:
+    """Give the driver little time for some questions, so that a hang is found soon.
+
+    Only while it hangs: on a busy machine a worker takes seconds to start, and an answer some as well.
+    """
+    patient = nvml.settings
+    nvml.settings = replace(patient, **deadlines_s)  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        nvml.settings = patient
 
 
 async def next_event(events: AsyncIterator[DriverEvent]) -> DriverEvent:

@@ -50,7 +50,7 @@ def read_labels(path: Path) -> dict[str, str]:
 async def on_machine(machine: FakeMachine, library: Path, root: Path) -> AsyncIterator[tuple[FakeDriver, NvmlSettings]]:
     await asyncio.to_thread(lay_out_machine, root, machine)
     async with fake_driver(machine, library=library) as driver:
-        yield driver, NvmlSettings(environ=environ_of(driver), survey_s=5.0)
+        yield driver, NvmlSettings(environ=environ_of(driver))
 
 
 async def until(condition: Callable[[], Any]) -> None:

@@ -16,16 +16,17 @@ import pytest
 
 from plugbay.errors import DriverUnusable
 from plugbay.model.ids import DeviceId
-from plugbay.ops.backoff import Delays
 from plugbay.plugins.nvidia.nvml.client import Nvml, NvmlSettings
 from plugbay.plugins.nvidia.nvml.troubles import DriverTrouble
 from plugbay.plugins.nvidia.serving.node import NodeView
 from plugbay.plugins.nvidia.serving.settings import NodeSettings
 from plugbay.testing.fakenvml import FakeFault, FakeMachine, a100_nvswitch, lay_out_devices, lay_out_driver, t4
 from tests.contract.rigs.gpu_node import gpu_node, unhealthy, until, watched
-from tests.contract.rigs.nvidia import DEADLINE_S
+from tests.contract.rigs.nvidia import DEADLINE_S, impatient
 
 CDI = ("--device-list-strategy=cdi-cri", "--nvidia-driver-root=/")
+LOOKS = 10
+"""So many looks at a driver that dies tell whether each of them lets it die."""
 GPU_SPEC = "k8s.device-plugin.nvidia.com-gpu.json"
 
 
@@ -159,18 +160,22 @@ async def test_one_gpu_on_which_the_driver_dies_leaves_the_others_alone(
     """It would be probed again with every look, and with each worker that dies the next one would come later."""
     machine = a100_nvswitch()
     sick = machine.gpus[1].uuid
-    clean = "--health-clean-time=200ms"
-    # Four workers die in the time below, so that the last delay is 0.8 s. Were there more, one of 3.2 s would follow.
-    restarts = Delays(0.1, 30.0)
-    async with gpu_node(machine, sockets, nvml_library, clean, survey_s=2.0, probe_s=0.2, restarts=restarts) as node:
+    async with gpu_node(machine, sockets, nvml_library, "--health-clean-time=200ms") as node:
         plugin = await watched(node)
-        await node.driver.misbehave(FakeFault("nvmlDeviceGetTemperature", gpu=sick, **fault))
-        await node.driver.xid(1, 94)
-        await until(lambda: unhealthy(plugin) == {sick: "Xid94"})
-        until_s = asyncio.get_running_loop().time() + 10
-        while asyncio.get_running_loop().time() < until_s:
-            assert unhealthy(plugin) == {sick: "Xid94"}
-            await asyncio.sleep(0.01)
+        view = node.source.view
+        assert view is not None
+        probe_s = 2.0 if "hang" in fault else view.nvml.settings.probe_s
+        workers: set[int | None] = set()
+        with impatient(view.nvml, probe_s=probe_s):
+            await node.driver.misbehave(FakeFault("nvmlDeviceGetTemperature", gpu=sick, **fault))
+            await node.driver.xid(1, 94)
+            await until(lambda: unhealthy(plugin) == {sick: "Xid94"})
+            looks = view.looks
+            while view.looks < looks + LOOKS:
+                assert unhealthy(plugin) == {sick: "Xid94"}
+                workers.add(view.nvml.pid)
+                await asyncio.sleep(0.01)
+        assert 1 < len(workers - {None}) <= LOOKS / 2, "not every look costs a worker"
         await node.driver.misbehave()
         await until(lambda: not unhealthy(plugin))
         assert not plugin.ended.is_set()
@@ -218,19 +223,23 @@ async def test_reloads_and_killed_workers_leave_no_descriptor_behind(sockets: Pa
 
 async def test_measurements_that_the_driver_dies_of_are_left_out(sockets: Path, nvml_library: Path) -> None:
     machine = a100_nvswitch()
-    async with gpu_node(machine, sockets, nvml_library, survey_s=1.0, metrics_s=0.2) as node:
+    async with gpu_node(machine, sockets, nvml_library) as node:
         plugin = await watched(node)
+        view = node.source.view
+        assert view is not None
 
         async def samples() -> int:
             return sum(len(list(metric.samples)) for metric in await node.source.metrics(None))
 
         whole = await samples()
-        await node.driver.misbehave(FakeFault("nvmlDeviceGetUtilizationRates", gpu=machine.gpus[1].uuid, hang=True))
-        until_s = asyncio.get_running_loop().time() + 4
-        while asyncio.get_running_loop().time() < until_s:
-            assert await samples() < whole
-            assert unhealthy(plugin) == {}
-            await asyncio.sleep(0.05)
+        with impatient(view.nvml, metrics_s=0.2):
+            fault = FakeFault("nvmlDeviceGetUtilizationRates", gpu=machine.gpus[1].uuid, hang=True)
+            await node.driver.misbehave(fault)
+            looks = view.looks
+            while view.looks < looks + LOOKS:
+                assert await samples() < whole
+                assert unhealthy(plugin) == {}
+                await asyncio.sleep(0.05)
         await node.driver.misbehave()
         async with asyncio.timeout(DEADLINE_S):
             while await samples() < whole:  # noqa: ASYNC110  # of which nothing tells

@@ -11,31 +11,24 @@ import pytest
 
 from plugbay.errors import RpcFailed
 from plugbay.model.ids import DeviceId
-from plugbay.ops.backoff import Delays
 from plugbay.testing.fakenvml import FakeFault, a100_nvswitch, h100_mig, lay_out_wsl, t4
 from tests.contract.rigs.gpu_node import GpuNode, gpu_node, unhealthy, until, watched
-from tests.contract.rigs.nvidia import DEADLINE_S
+from tests.contract.rigs.nvidia import DEADLINE_S, impatient
 
 SOON = "--health-clean-time=200ms"
-AT_ONCE_S = 0.1
 
 
 async def test_scenario_96_an_xid_is_at_the_kubelet_at_once(sockets: Path, nvml_library: Path) -> None:
-    """Scenario 96, and the bound of 100 ms, as the best of five so that a busy machine does not fail it."""
+    """Scenario 96: the list is whole, and the device is not given out any more. The bench measures how soon."""
     machine = a100_nvswitch()
-    took = []
-    async with gpu_node(machine, sockets, nvml_library, SOON) as node:
+    async with gpu_node(machine, sockets, nvml_library) as node:
         plugin = await watched(node)
-        for _ in range(5):
-            began = asyncio.get_running_loop().time()
-            await node.driver.xid(3, 94)
-            await until(lambda: unhealthy(plugin))
-            took.append(asyncio.get_running_loop().time() - began)
-            assert unhealthy(plugin) == {machine.gpus[3].uuid: "Xid94"}
-            with pytest.raises(RpcFailed, match="Xid94"):
-                await plugin.client.allocate([DeviceId(machine.gpus[3].uuid)])
-            await until(lambda: not unhealthy(plugin))
-    assert min(took) < AT_ONCE_S
+        await node.driver.xid(3, 79)
+        await until(lambda: unhealthy(plugin))
+        assert unhealthy(plugin) == {machine.gpus[3].uuid: "Xid79"}
+        assert set(plugin.devices) == {gpu.uuid for gpu in machine.gpus}
+        with pytest.raises(RpcFailed, match="Xid79"):
+            await plugin.client.allocate([DeviceId(machine.gpus[3].uuid)])
 
 
 async def test_scenario_100_an_xid_of_a_mig_instance_marks_its_devices(sockets: Path, nvml_library: Path) -> None:
@@ -117,35 +110,39 @@ async def test_a_driver_that_is_loaded_anew_brings_its_gpus_back(sockets: Path, 
 
 async def test_a_driver_loaded_anew_while_no_worker_ran_brings_its_gpus_back(sockets: Path, nvml_library: Path) -> None:
     """The new worker finds a driver that takes it; only the kernel's module tells that it is another one."""
-    async with gpu_node(t4(), sockets, nvml_library, SOON, restarts=Delays(1.0, 1.0)) as node:
+    async with gpu_node(t4(), sockets, nvml_library, SOON) as node:
         plugin = await watched(node)
         await node.driver.xid(0, 79)
         await until(lambda: set(unhealthy(plugin).values()) == {"Xid79"})
-        await killed_worker(node)
-        await until(lambda: node.driver.clients)
-        await asyncio.sleep(1)
+        await kill_worker(node)
+        await until_watched(node)
         assert set(unhealthy(plugin).values()) == {"Xid79"}, "the GPU was not reset"
-        await killed_worker(node)
+        await node.driver.misbehave(FakeFault("nvmlInit", hang=True))  # the next worker waits outside
+        await kill_worker(node)
         await node.driver.reload()
-        assert not node.driver.clients
+        await node.driver.misbehave()
         await until(lambda: not unhealthy(plugin))
 
 
-async def killed_worker(node: GpuNode) -> None:
-    """Kill the worker; the next one starts after a while."""
+async def kill_worker(node: GpuNode) -> None:
+    """Kill the worker; another one takes its place."""
     view = node.source.view
     assert view is not None
-    assert view.nvml.pid is not None
-    os.kill(view.nvml.pid, signal.SIGKILL)
-    await until(lambda: view.nvml.pid is None and not node.driver.clients)
+    pid = view.nvml.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    await until(lambda: view.nvml.pid not in (None, pid))
 
 
 async def test_a_hung_driver_is_told_and_does_no_harm(sockets: Path, nvml_library: Path) -> None:
-    async with gpu_node(t4(), sockets, nvml_library, survey_s=0.5, probe_s=0.5) as node:
+    async with gpu_node(t4(), sockets, nvml_library) as node:
         plugin = await watched(node)
-        await node.driver.misbehave(FakeFault("nvmlDeviceGetName", hang=True))
-        await until(lambda: set(unhealthy(plugin).values()) == {"DriverHung"})
-        assert not plugin.ended.is_set()
+        view = node.source.view
+        assert view is not None
+        with impatient(view.nvml, survey_s=0.5, probe_s=0.5):
+            await node.driver.misbehave(FakeFault("nvmlDeviceGetName", hang=True))
+            await until(lambda: set(unhealthy(plugin).values()) == {"DriverHung"})
+            assert not plugin.ended.is_set()
         await node.driver.misbehave()
         await until(lambda: not unhealthy(plugin))
 
@@ -156,13 +153,9 @@ async def test_a_killed_worker_is_replaced_and_no_event_is_missed(sockets: Path,
         view = node.source.view
         assert view is not None
         for _ in range(3):
-            pid = view.nvml.pid
-            assert pid is not None
-            os.kill(pid, signal.SIGKILL)
-            await until(lambda pid=pid: view.nvml.pid not in (None, pid))  # type: ignore[misc]
-        await until(lambda: not unhealthy(plugin))
-        await until(lambda: node.driver.clients == 1)
-        await asyncio.sleep(0.5)
+            await kill_worker(node)
+        await until_watched(node)
+        assert not unhealthy(plugin)
         await node.driver.xid(0, 79)
         await until(lambda: set(unhealthy(plugin).values()) == {"Xid79"})
         assert not plugin.ended.is_set()

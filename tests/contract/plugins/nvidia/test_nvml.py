@@ -34,7 +34,8 @@ from plugbay.testing.fakenvml import (
     lay_out_pci,
     t4,
 )
-from tests.contract.rigs.nvidia import environ_of, fake_nvml, machine_of, next_event
+from tests.contract.rigs.gpu_node import until
+from tests.contract.rigs.nvidia import environ_of, fake_nvml, impatient, machine_of, next_event
 
 SOON = Delays(0.01, 0.05)
 HUNG = FakeFault("nvmlDeviceGetName", hang=True)
@@ -159,18 +160,14 @@ async def test_a_probe_tells_of_memory_that_failed(nvml_library: Path) -> None:
 
 async def test_xids_are_pushed_as_they_happen(nvml_library: Path) -> None:
     machine = h100_mig()
-    latencies_s = []
     async with fake_nvml(machine, nvml_library) as (driver, nvml), aclosing(nvml.events()) as events:
         assert await next_event(events) == Watching({})
         for gpu in (0, 5, 5, 2):
-            at = time.monotonic()
             await driver.xid(gpu, 79, gpu_instance=gpu or None, compute_instance=0 if gpu else None)
             instances = (gpu, 0) if gpu else (None, None)
             assert await next_event(events) == GpuEvent(machine.gpus[gpu].uuid, 8, 79, *instances)
-            latencies_s.append(time.monotonic() - at)
         await driver.event(0, 2)
         assert await next_event(events) == GpuEvent(machine.gpus[0].uuid, 2, 0)
-    assert min(latencies_s) < 0.1  # the others may have waited for a processor
 
 
 async def test_an_xid_of_a_gpu_that_is_lost_at_once_names_it(nvml_library: Path) -> None:
@@ -208,13 +205,16 @@ async def test_events_come_while_a_question_hangs(nvml_library: Path) -> None:
 async def test_a_driver_that_hangs_costs_a_worker_and_a_deadline(nvml_library: Path) -> None:
     """The next worker watches again, and says that events may have been missed."""
     async with (
-        fake_nvml(t4(), nvml_library, restarts=SOON, probe_s=0.3) as (driver, nvml),
+        fake_nvml(t4(), nvml_library, restarts=SOON) as (driver, nvml),
         aclosing(nvml.events()) as events,
     ):
         assert isinstance(await next_event(events), Watching)
         before = nvml.pid
         await driver.misbehave(HUNG)
-        with pytest.raises(DriverUnusable, match=r"did not answer within 0\.3 s when asked for probe") as hung:
+        with (
+            impatient(nvml, probe_s=0.3),
+            pytest.raises(DriverUnusable, match=r"did not answer within 0\.3 s when asked for probe") as hung,
+        ):
             await nvml.probe(driver.machine.gpus[0].uuid)
         assert hung.value.reason == "DriverHung"
         assert isinstance(await next_event(events), WatchLost)
@@ -261,9 +261,13 @@ async def test_a_wait_that_fails_is_repeated_with_delays(nvml_library: Path) -> 
 
 
 async def test_a_start_that_hangs_is_given_up(nvml_library: Path) -> None:
-    async with fake_nvml(t4(), nvml_library, restarts=SOON, survey_s=1.0) as (driver, nvml):
+    async with fake_nvml(t4(), nvml_library, restarts=SOON) as (driver, nvml):
         await driver.misbehave(FakeFault("nvmlInit", hang=True))
-        with pytest.raises(DriverUnusable, match="did not answer within 1 s when asked for survey"):
+        await until(lambda: nvml.pid)
+        with (
+            impatient(nvml, survey_s=1.0),
+            pytest.raises(DriverUnusable, match="did not answer within 1 s when asked for survey"),
+        ):
             await nvml.survey()
         await driver.misbehave()
         assert len((await nvml.survey()).gpus) == 1
@@ -290,7 +294,7 @@ async def test_a_killed_worker_is_replaced(nvml_library: Path) -> None:
 
 
 async def test_restarts_are_delayed_and_calls_fail_meanwhile(nvml_library: Path) -> None:
-    async with fake_nvml(t4(), nvml_library, restarts=Delays(60.0, 60.0), survey_s=2.0, probe_s=0.1) as (driver, nvml):
+    async with fake_nvml(t4(), nvml_library, restarts=Delays(60.0, 60.0), probe_s=0.1) as (driver, nvml):
         await driver.misbehave(FakeFault("nvmlDeviceGetName", signal=signal.SIGABRT))
         with pytest.raises(DriverUnusable, match="SIGABRT"):
             await nvml.survey()

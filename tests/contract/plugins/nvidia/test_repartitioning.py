@@ -82,7 +82,7 @@ async def test_a_device_that_was_just_given_out_stays_until_the_checkpoint_must_
     sockets: Path, nvml_library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A kubelet writes its checkpoint after the answer to Allocate, and a node of ours up to a second later."""
-    monkeypatch.setattr(recent_allocations, "UNWRITTEN_S", 2.0)
+    monkeypatch.setattr(recent_allocations, "UNWRITTEN_S", 3600.0)
     machine = h100_mig()
     gpu = machine.gpus[5]
     assert gpu.mig is not None
@@ -94,7 +94,8 @@ async def test_a_device_that_was_just_given_out_stays_until_the_checkpoint_must_
         await node.driver.set_mig(gpu.uuid, in_mig_mode(gpu, "4g.40gb").mig)
         node.lay_out()
         await until(lambda: unhealthy(plugin) == {seven.uuid: "DeviceGone"})
-        await plugin.until_ended()  # no checkpoint ever came
+        monkeypatch.setattr(recent_allocations, "UNWRITTEN_S", 0.0)  # the time is over, and no checkpoint came
+        await plugin.until_ended()
 
 
 @pytest.mark.parametrize("recovery", ["never", "by-xid"])

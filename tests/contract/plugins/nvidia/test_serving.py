@@ -180,7 +180,7 @@ async def test_the_command_serves_and_ends(plugbay: Plugbay, nvml_library: Path)
     async with fake_driver(t4(), library=nvml_library) as driver, plugbay.node_up() as _:
         command = ("serve", "nvidia", "--driver-root-ctr-path=/", OFTEN, "--log-level", "info")
         async with plugbay.start(*command, env=environ_of(driver)) as plugin:
-            done = await plugbay("node", "wait", "--for=resource=nvidia.com/gpu=1", "--timeout", "20s")
+            done = await plugbay("node", "wait", "--for=resource=nvidia.com/gpu=1", "--timeout", "60s")
             assert done.code == 0, done
             plugin.send_signal(signal.SIGTERM)
             assert await plugin.wait() == 0
@@ -310,5 +310,5 @@ async def test_an_entry_of_a_config_file_serves_gpus(plugbay: Plugbay, nvml_libr
     )
     async with fake_driver(t4(), library=nvml_library) as driver, plugbay.node_up() as _:
         async with plugbay.start("serve", "--config", str(config), env=environ_of(driver)):
-            done = await plugbay("node", "wait", "--for=resource=nvidia.com/gpu=1", "--timeout", "20s")
+            done = await plugbay("node", "wait", "--for=resource=nvidia.com/gpu=1", "--timeout", "60s")
             assert done.code == 0, done

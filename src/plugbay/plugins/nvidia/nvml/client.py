@@ -76,6 +76,7 @@ class Nvml:
         early: a first worker that has been started already, in the environment of the settings.
 
     Attributes:
+        settings: a change counts from the next question on; the driver's root is changed by `move`.
         times_unusable: how often the driver could not be used, be it that it was absent, or that it was loaded anew.
         unusable_at: when that was last, on the event loop's clock.
     """
@@ -83,7 +84,7 @@ class Nvml:
     def __init__(self, settings: NvmlSettings | None = None, early: SpawnedWorker | None = None) -> None:
         self.times_unusable = 0
         self.unusable_at = 0.0
-        self._settings = settings or NvmlSettings()
+        self.settings = settings or NvmlSettings()
         self._early = early
         self._stack = AsyncExitStack()
         self._connection: NvmlConnection | None = None
@@ -124,22 +125,22 @@ class Nvml:
 
     async def survey(self) -> Survey:
         """The driver and its GPUs: the same object again while nothing of them changes."""
-        answer = await self._ask("survey", timeout_s=self._settings.survey_s)
+        answer = await self._ask("survey", timeout_s=self.settings.survey_s)
         if self._surveyed is None or self._surveyed[0] != answer:
             self._surveyed = (answer, read_survey(answer))
         return self._surveyed[1]
 
     async def links(self) -> LinkMatrix:
         """How the GPUs reach each other. It takes many calls of the driver: ask once for each survey."""
-        return read_links(await self._ask("links", timeout_s=self._settings.links_s))
+        return read_links(await self._ask("links", timeout_s=self.settings.links_s))
 
     async def probe(self, uuid: str) -> Probe:
         """Ask one GPU or MIG device whether it works."""
-        return Probe(**await self._ask("probe", uuid, timeout_s=self._settings.probe_s))
+        return Probe(**await self._ask("probe", uuid, timeout_s=self.settings.probe_s))
 
     async def metrics(self) -> tuple[GpuMetrics, ...]:
         """Measurements of all GPUs that can be read."""
-        return read_metrics(await self._ask("metrics", timeout_s=self._settings.metrics_s))
+        return read_metrics(await self._ask("metrics", timeout_s=self.settings.metrics_s))
 
     async def events(self) -> AsyncGenerator[DriverEvent, None]:
         """The driver's events as they happen, for one reader. A `Watching` comes first, and after each gap."""
@@ -153,10 +154,10 @@ class Nvml:
 
     async def move(self, driver_root: Path) -> bool:
         """Ask the driver below this root from the next question on; False if that is where it is asked already."""
-        if driver_root == self._settings.driver_root:
+        if driver_root == self.settings.driver_root:
             return False
         async with self._turn:
-            self._settings = replace(self._settings, driver_root=driver_root)
+            self.settings = replace(self.settings, driver_root=driver_root)
             if (connection := self._connection) is not None:
                 await self._end(connection, f"the NVIDIA driver is asked below {driver_root} from now on")
         return True
@@ -187,7 +188,7 @@ class Nvml:
         if kind == "failed":
             raise DriverCallFailed(question, problem, code)
         await self._start_afresh(connection)
-        raise unusable(code, problem, library=self._library, root=str(self._settings.driver_root))
+        raise unusable(code, problem, library=self._library, root=str(self.settings.driver_root))
 
     async def _connected(self, timeout_s: float) -> NvmlConnection:
         try:
@@ -228,7 +229,7 @@ class Nvml:
             self._moved.notify_all()
 
     async def _keep_worker(self) -> None:
-        backoff = Backoff(self._settings.restarts, steady_s=_STEADY_S)
+        backoff = Backoff(self.settings.restarts, steady_s=_STEADY_S)
         clock = asyncio.get_running_loop().time
         while True:
             await self._is_wanted.wait()
@@ -245,10 +246,10 @@ class Nvml:
     async def _run_worker(self) -> DriverUnusable | None:
         """Run one worker to its end; returns why it ended, or None if it was to."""
         try:
-            self._library = (await asyncio.to_thread(find_library, self._settings.driver_root)).path
+            self._library = (await asyncio.to_thread(find_library, self.settings.driver_root)).path
             early, self._early = self._early, None
-            worker = early or spawn_nvml_worker(self._settings.environ)
-            connection = await NvmlConnection.open(worker, library=self._library, sys_root=self._settings.sys_root)
+            worker = early or spawn_nvml_worker(self.settings.environ)
+            connection = await NvmlConnection.open(worker, library=self._library, sys_root=self.settings.sys_root)
         except OSError as error:
             return crashed(f"cannot be started ({error})", None)
         try:
@@ -307,8 +308,8 @@ class Nvml:
             if not self._is_read:
                 continue
             try:
-                wait_ms = int(self._settings.wait_s * 1000)
-                unwatched = await self._ask("watch", wait_ms, timeout_s=self._settings.watch_s)
+                wait_ms = int(self.settings.wait_s * 1000)
+                unwatched = await self._ask("watch", wait_ms, timeout_s=self.settings.watch_s)
             except (DriverUnusable, DriverCallFailed) as error:
                 since = clock()
                 self._lose_watch(str(error))
@@ -319,12 +320,12 @@ class Nvml:
     async def _is_watch_due(self) -> bool:
         """Wait until the GPUs have to be watched anew; False after a check that found nothing to do."""
         try:
-            async with asyncio.timeout(self._settings.check_s):
+            async with asyncio.timeout(self.settings.check_s):
                 await self._watch_due.wait()
         except TimeoutError:
             with suppress(DriverUnusable, DriverCallFailed):  # the worker's end is told elsewhere
                 if self._is_read:
-                    await self._ask("events", timeout_s=self._settings.probe_s)
+                    await self._ask("events", timeout_s=self.settings.probe_s)
             return False
         self._watch_due.clear()
         return True
