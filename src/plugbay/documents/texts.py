@@ -259,11 +259,30 @@ def _without_json_tabs(text: str) -> str:
     return text
 
 
+_REMEDIES: Final = (
+    ("found character '\\t'", "indent with spaces, not with tabs"),
+    ("mapping values are not allowed", "indent this line as its neighbours, and put a blank behind each :"),
+    ("expected <block end>", "indent this line as the others of its list or mapping"),
+    ("found undefined alias", "put a text that begins with * in quotes"),
+    ("while scanning an alias", "put a text that begins with * in quotes"),
+)
+"""The thing to do, by words of PyYAML's."""
+
+
+def _told(error: yaml.MarkedYAMLError) -> str:
+    """PyYAML's words, the line in which the broken value begins, and what to do."""
+    begin, end = error.context_mark, error.problem_mark
+    beginning = f" that begins in line {begin.line + 1}" if begin and end and begin.line != end.line else ""
+    context = f"{error.context}{beginning}" if error.context else ""
+    told = ", ".join(part for part in (context, error.problem) if part)
+    remedy = next((text for words, text in _REMEDIES if words in told), "")
+    return f"{told}; {remedy}" if remedy else told
+
+
 def _broken(error: yaml.YAMLError, text: str, source: str) -> InvalidDocument:
     if isinstance(error, yaml.MarkedYAMLError):
-        parts = (error.context, error.problem)
         mark = error.problem_mark or error.context_mark
-        problem = "not valid YAML: " + ", ".join(part for part in parts if part)
+        problem = f"not valid YAML: {_told(error)}"
         line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
         return InvalidDocument(problem, line=line, source=source, column=column)
     if isinstance(error, yaml.reader.ReaderError):

@@ -245,8 +245,10 @@ def read_text(path: Path) -> str:
         PathUnusable: the file cannot be read, or is not a text.
     """
     try:
-        return read_bytes(path).decode("utf-8-sig")
+        content = read_bytes(path)
+        return content.decode("utf-8-sig")
     except OSError as error:
         raise PathUnusable(str(path), f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise PathUnusable(str(path), "is not UTF-8 text") from error
+        line = content.count(b"\n", 0, error.start) + 1
+        raise PathUnusable(str(path), f"is not UTF-8 text, by line {line}; save it as UTF-8") from error

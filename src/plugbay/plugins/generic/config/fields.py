@@ -269,8 +269,10 @@ ENTRY: Final = RecordShape(
         *ADDITIONS,
     ),
     elsewhere={"replicas": "write count", "selector": "write match", "path": "write paths, a list",
-               "resource": "write name"},
+               "resource": "write name", "nummaxdevices": "write count",
+               "devicematch": 'write name: "{name}" and paths: ["/dev/video*"], and domain: smarter-devices above'},
     alternatives=("groups", *KINDS),
+    wanted="a mapping such as {name: fuse, paths: [/dev/fuse]}",
 )  # fmt: skip
 
 DOMAIN: Final = Field("domain", TextShape(domain_problem), "The part in front of the / in the names of resources.")
@@ -291,6 +293,9 @@ FILE: Final = RecordShape(
         Field("$schema", TextShape(), "Schema of this file, for editors; it means nothing else."),
     ),
     elsewhere={"groups": "it belongs into a device", "name": "it belongs into a device",
-               "paths": "it belongs into a device", "usb": "it belongs into a device"},
+               "paths": "it belongs into a device", "usb": "it belongs into a device",
+               "apiversion": "this is a manifest of Kubernetes, and the config is the text in its data or args; "
+                             "`plugbay migrate` takes whole manifests"},
+    wanted="a mapping with devices: in front of the list of resources",
 )  # fmt: skip
 """A whole file."""

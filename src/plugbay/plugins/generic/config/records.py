@@ -94,6 +94,7 @@ class RecordShape:
         elsewhere: what to do about keys that are fields of something else, or words for a field of this.
         emptiness: says why there has to be a field; there need not be one if this is empty.
         alternatives: fields of which exactly one may be there, for the schema; a reader says so in words of its own.
+        wanted: says what a value that is none of these should be.
     """
 
     name: str
@@ -103,13 +104,14 @@ class RecordShape:
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     emptiness: str = ""
     alternatives: tuple[str, ...] = ()
+    wanted: str = "a mapping"
 
     def read(self, node: Node, path: FieldPath, context: ShapeContext) -> object:
         """A `Record`."""
         if isinstance(node, Scalar) and self.short and not is_null(node):
             node = Keys((Keyed(self.short, node.spot, node),), node.spot)
         if not isinstance(node, Keys):
-            return refuse(node, path, context, "a mapping")
+            return refuse(node, path, context, self.wanted)
         known = {key.lower(): each for each in self.fields() for key in (each.name, *each.aliases)}
         values: dict[str, object] = {}
         spots: dict[str, Spot] = {}

@@ -122,4 +122,5 @@ SELECTOR: Final = RecordShape(
         "attrs": "write attr",
         "env": "write property",
     },
+    wanted="a mapping such as {subsystem: tty}",
 )

@@ -12,6 +12,9 @@ from plugbay.plugins.generic.config.problems import ConfigFindings, short, sugge
 from plugbay.plugins.generic.config.spots import Spot
 from plugbay.values import dataclass
 
+_SHOWN: Final = 40
+"""The most characters of a number that are shown."""
+
 FieldPath = tuple[str | int, ...]
 Definitions = dict[str, dict[str, Any]]
 """Objects of a JSON Schema by their names."""
@@ -67,7 +70,7 @@ def _what(node: Node) -> str:
         case Scalar(kind=ScalarKind.BOOLEAN, text=text):
             return f"the boolean {text}"
         case Scalar(text=text):
-            return f"the number {text[:40]}"
+            return f"the number {text[:_SHOWN]}"
         case Series():
             return "a list"
         case _:
@@ -94,7 +97,7 @@ class TextShape:
             return refuse(node, path, context, "a text")
         is_word = node.kind is ScalarKind.BOOLEAN and node.text.lower() not in ("true", "false")
         if node.kind is not ScalarKind.TEXT and not self.takes_numbers and not is_word:
-            return refuse(node, path, context, f'a text (in quotes: "{node.text[:40]}")')
+            return refuse(node, path, context, f'a text (in quotes: "{node.text[:_SHOWN]}")')
         text = node.text if self.takes_numbers else node.text.strip()
         if problem := self.check(text):
             context.findings.error(node.spot, path, problem)
@@ -202,7 +205,7 @@ class ListShape:
             if self.takes_one and not is_null(node):
                 one = self.item.read(node, path, context)
                 return WRONG if one is WRONG else (one,)
-            return refuse(node, path, context, "a list")
+            return refuse(node, path, context, 'a list, in brackets or with "- " before each item')
         if not node.items and self.emptiness:
             if self.is_forgiven:
                 context.findings.forgivable(node.spot, path, self.emptiness, instead="it gives no device")

@@ -22,6 +22,7 @@ _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 _BARE: Final = re.compile(r"[^,\]}#\r\n]+")
 _INTEGER: Final = re.compile(r"[-+]?(?:0x[0-9a-fA-F_]+|0o[0-7_]+|0b[01_]+|[0-9][0-9_]*)")
 _FLOAT: Final = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]+)?(?:[eE][-+]?[0-9_]+)?|inf|nan)")
+_TOO_LONG: Final = re.compile(r"[0-9][0-9_]{4300}")
 _WHERE: Final = re.compile(r"(?P<problem>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)")
 
 
@@ -35,8 +36,10 @@ def read_toml(text: str, *, source: str) -> Node | None:
         tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _broken(error, text, source) from error
-    except ValueError as error:  # an integer with more digits than Python converts
-        raise InvalidDocument(f"not valid TOML: {error}", source=source) from error
+    except ValueError as error:  # Python does not convert more digits
+        found = _TOO_LONG.search(text)
+        line = None if found is None else text.count("\n", 0, found.start()) + 1
+        raise InvalidDocument("not valid TOML: this number has too many digits", line=line, source=source) from error
     table = _Scanner(text).tables()
     return table.node() if table.entries else None
 

@@ -99,7 +99,9 @@ BROKEN = {
     "empty": ("# nothing\n", ConfigFormat.YAML, "f:1:1: is empty"),
     "empty json": (" \n", ConfigFormat.JSON, "f:1:1: is empty"),
     "empty toml": ("# nothing\n", ConfigFormat.TOML, "f:1:1: is empty"),
-    "text": ("devices", ConfigFormat.YAML, "f:1:1: wants a mapping, found the text 'devices'"),
+    "text": ("devices", ConfigFormat.YAML, "f:1:1: wants a mapping with devices: in front of the list"),
+    "long number in json": ('{"x": ' + "9" * 5000 + "}", ConfigFormat.JSON, "f:1:1: has no devices"),
+    "long number in toml": ("a = 1\nx = " + "9" * 5000, ConfigFormat.TOML, "f:2:1: not valid TOML: this number has"),
     "deep": ("[" * 5000, ConfigFormat.YAML, "f:1:1: is nested too deeply"),
     "wide": (
         "a: &a [1,1,1,1,1,1,1,1,1,1]\nb: &b [" + "*a," * 500 + "]\nc: [" + "*b," * 500 + "]",
@@ -111,8 +113,38 @@ BROKEN = {
 
 @pytest.mark.parametrize(("text", "language", "words"), BROKEN.values(), ids=BROKEN)
 def test_broken_texts_are_told_with_their_place(text: str, language: ConfigFormat, words: str) -> None:
-    (problem,) = problems(text, language)
+    problem, *further = problems(text, language)
     assert problem.startswith(words), problem
+    assert not further or words.endswith("has no devices"), further
+
+
+REMEDIES = {
+    "tab": ("devices:\n\t- name: a\n", "indent with spaces, not with tabs"),
+    "indented too far": (
+        "domain: a.b\n  devices:\n",
+        "indent this line as its neighbours, and put a blank behind each :",
+    ),
+    "no blank": ("domain:a.b\ndevices: []\n", "indent this line as its neighbours, and put a blank behind each :"),
+    "item": ("devices:\n  - name: a\n   paths: []\n", "indent this line as the others of its list or mapping"),
+    "pattern": ("devices: [{name: a, paths: [*USB]}]\n", "put a text that begins with * in quotes"),
+    "pattern of a path": ("devices: [{name: a, paths: [*/dev]}]\n", "put a text that begins with * in quotes"),
+    "manifest": ("apiVersion: v1\ndevices: [{name: a, tokens: 1}]\n", "`plugbay migrate` takes whole manifests"),
+    "no list": ("devices: [{name: a, paths: /dev/a}]\n", 'a list, in brackets or with "- " before each item'),
+    "other plugin": (
+        "devices: [{name: snd, paths: [/dev/snd], nummaxdevices: 20}]\n",
+        "is not a known field; write count",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "words"), REMEDIES.values(), ids=REMEDIES)
+def test_what_to_write_is_told(text: str, words: str) -> None:
+    assert words in problems(text, ConfigFormat.YAML)[0]
+
+
+def test_what_is_not_closed_is_told_with_its_beginning() -> None:
+    (problem,) = problems('domain: "a.b\ndevices: []\n', ConfigFormat.YAML)
+    assert problem.startswith("f:3:1: not valid YAML: while scanning a quoted scalar that begins in line 1")
 
 
 def test_aliases_and_merge_keys_are_written_out() -> None:
