@@ -11,7 +11,7 @@ from plugbay.errors.wording import shown
 from plugbay.model.assignments import Assignment
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.edits import ContainerEdits, merge_devices
-from plugbay.model.ids import ResourceName, parse_resource_name
+from plugbay.model.ids import DeviceId, ResourceName, parse_resource_name
 from plugbay.sdk.author.cdi_answers import CdiAnswer
 from plugbay.sdk.author.checks import HealthCheck, checks_of
 from plugbay.sdk.author.modes import Modes
@@ -131,6 +131,10 @@ class DevicePlugin:
     """The function that starts a run of ``discover``; set while the plugin is served, see `bind_refresh`."""
     _further_checks: Sequence[Callable[..., Any]] = ()
     """The checks that are not methods, for plugins whose checks an operator's rules make."""
+
+    def _device_behind(self, device: Device) -> DeviceId:
+        """The device that this one is a share of, for plugins that list shares as devices: the last one releases it."""
+        return device.id
 
     def __getstate__(self) -> dict[str, Any]:
         """The state for an isolated health check, which works on a copy in another process."""

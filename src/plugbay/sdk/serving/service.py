@@ -308,7 +308,7 @@ class PluginService:
 
     def _units(self, ids: Sequence[DeviceId]) -> dict[DeviceId, DeviceId]:
         """Each of ``ids``, which are known, with the device behind it."""
-        return {unit: self._behind[unit].id for unit in sorted(dict.fromkeys(ids))}
+        return {unit: self._plugin._device_behind(self._behind[unit]) for unit in sorted(dict.fromkeys(ids))}
 
     def _physical(self, ids: Sequence[DeviceId]) -> list[Device]:
         """The devices behind ``ids``, each once.

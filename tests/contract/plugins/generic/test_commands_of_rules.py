@@ -25,16 +25,31 @@ NULL = DeviceNode("/dev/null")
 
 
 def plugin_of(
-    *names: str, health: HealthRule | None = None, release: CommandRule | None = None, facts: Mapping[str, str]
+    *names: str,
+    health: HealthRule | None = None,
+    release: CommandRule | None = None,
+    facts: Mapping[str, str],
+    are_shares: bool = False,
 ) -> GenericPlugin:
-    """A plugin with some units, as one look found them."""
+    """A plugin with some units, as one look found them.
+
+    Args:
+        are_shares: whether they are shares of one device.
+    """
     group = RuleGroup(Paths((PathRule("/dev/null"),)), health=health or HealthRule(), release=release)
     entry = Entry("gopher", "example.com", (group,))
     units = {
         DeviceId(name): Unit(
-            DeviceId(name), ResourceName(GOPHER), entry, group, 0, nodes=(NULL,), facts={"name": name, **facts}
+            DeviceId(name),
+            ResourceName(GOPHER),
+            entry,
+            group,
+            copy if are_shares else 0,
+            nodes=(NULL,),
+            physical="shared" if are_shares else name,
+            facts={"name": name, **facts},
         )
-        for name in names
+        for copy, name in enumerate(names)
     }
     around = PluginSurroundings(Path("/"), {"PATH": os.environ["PATH"]})
     devices = {name: device_of(unit) for name, unit in units.items()}
@@ -119,6 +134,29 @@ async def test_a_device_whose_release_fails_is_unhealthy_until_it_succeeds(socke
         await b.manager.until_deallocated(done)
         await b.counts(2, 2)
     assert plugin.released == {"failed": 1, "ok": 1}
+
+
+async def test_a_shared_device_is_released_with_its_last_share(sockets: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    rule = shell('echo "$PLUGBAY_DEVICE_ID" >> "$1"', str(log))
+    async with gated(sockets) as b:
+        plugin = plugin_of("a", "b", "c", release=rule, facts={}, are_shares=True)
+        async with serving(plugin, sockets):
+            await b.counts(3, 3)
+            for name in ("p", "q"):
+                await b.manager.admit(pod(name))
+                await b.prepare(name)
+            await b.release("q")
+            await b.manager.until_deallocated(PodUid("q"))
+            assert not log.exists(), "p has a share of it"
+        again = plugin_of("a", "b", "c", release=rule, facts={}, are_shares=True)
+        async with serving(again, sockets):  # another process knows of p by the journal
+            await b.counts(3, 3)
+            await run_pod(b, "r")
+            assert not log.exists(), "p has a share of it"
+            await b.release("p")
+            await b.manager.until_deallocated(PodUid("p"))
+    assert log.read_text() == "a\n"
 
 
 async def start_release(b: Bench) -> PodUid:

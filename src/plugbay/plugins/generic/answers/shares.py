@@ -1,10 +1,22 @@
-"""The units of one match as shares, of which a container gets one at most where the rules say so. Pure."""
+"""The units of one match as shares: what they are shares of, and which of them one container may have. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from plugbay.model.ids import DeviceId
+from plugbay.plugins.generic.config.rules import Tokens
 from plugbay.plugins.generic.selecting.units import Unit
+
+
+def first_shares(units: Mapping[DeviceId, Unit]) -> Mapping[DeviceId, DeviceId]:
+    """The ID of the first share of the device that each unit is a share of; each token is a device by itself."""
+    first: dict[object, DeviceId] = {}
+    shares = {}
+    for id, unit in sorted(units.items(), key=lambda each: each[1].copy):
+        match = unit.nodes, unit.mounts, unit.interfaces, unit.physical
+        shares[id] = id if isinstance(unit.group.what, Tokens) else first.setdefault(match, id)
+    return shares
 
 
 def share_key(unit: Unit) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from plugbay.errors import AllocationError, HookFailed
 from plugbay.model.assignments import Assignment
@@ -13,6 +13,7 @@ from plugbay.model.edits import ContainerEdits
 from plugbay.model.health import HEALTHY, Health, unhealthy
 from plugbay.model.ids import DeviceId
 from plugbay.plugins.generic.answers.answering import answer
+from plugbay.plugins.generic.answers.shares import first_shares
 from plugbay.plugins.generic.selecting.units import Unit
 from plugbay.plugins.generic.serving.commanding import UnfilledCommand, command_environ, command_words
 from plugbay.plugins.generic.serving.commands import run_command
@@ -41,7 +42,8 @@ class GenericPlugin(DevicePlugin):
         self.released = Counter[str]()
         self._offer = offer
         self._around = around
-        self._known: dict[DeviceId, Unit] = dict(offer.units)
+        self._first_shares = self._shares_of(offer)
+        self._given: dict[DeviceId, Unit] = {}  # until they are released, as they may be gone by then
         self._unreleased: dict[DeviceId, Health] = {}
         self._news: set[asyncio.Event] = set()
         self._further_checks = tuple(checks_by(self.shape.health, self._unit_there, around, self.checked))
@@ -62,8 +64,11 @@ class GenericPlugin(DevicePlugin):
         if offer == self._offer:
             return
         self._offer = offer
-        self._known.update(offer.units)
+        self._first_shares = self._shares_of(offer)
         self._tell()
+
+    def _shares_of(self, offer: GenericOffer) -> Mapping[DeviceId, DeviceId]:
+        return first_shares(offer.units) if self.shape.releases else {}
 
     def _tell(self) -> None:
         for news in self._news:
@@ -81,16 +86,23 @@ class GenericPlugin(DevicePlugin):
             self._news.discard(news)
 
     def _with_health(self, device: Device) -> Device:
-        return device.with_health(self._offer.ailing.get(device.id) or self._unreleased.get(device.id, HEALTHY))
+        unreleased = self._unreleased.get(self._device_behind(device), HEALTHY)
+        return device.with_health(self._offer.ailing.get(device.id) or unreleased)
+
+    def _device_behind(self, device: Device) -> DeviceId:
+        return self._first_shares.get(device.id, device.id)
 
     async def allocate(self, devices: Sequence[Device]) -> ContainerEdits:
         units = self._offer.units
         if gone := [device.id for device in devices if device.id not in units]:
             raise AllocationError(f"device {gone[0]} is not on the machine any more")
         granted = [(units[device.id], device) for device in devices]
+        first = {id: units[id] for id in map(self._device_behind, devices)}
         has_cdi, root = bool(self.shape.cdi_kind), self._around.root
         edits: ContainerEdits = await in_thread(lambda: answer(granted, has_cdi=has_cdi, root=root))
         ids = [device.id for device in devices]
+        if self.shape.releases:
+            self._given |= first
         self._around.given.note(self._offer.resource, ids, asyncio.get_running_loop().time())
         return edits
 
@@ -108,19 +120,25 @@ class GenericPlugin(DevicePlugin):
     # --- giving back ------------------------------------------------------------------------------------------------
 
     async def _give_back(self, assignment: Assignment) -> None:
-        """Run the release command of each device; a device whose command fails is unhealthy until it succeeds."""
+        """Run the release command of each device; a device whose command fails is unhealthy until it succeeds.
+
+        The devices of ``assignment`` are those that no pod has a share of any longer.
+        """
         problems = {id: problem for id in assignment.device_ids if (problem := await self._release(id, assignment))}
         before = self._unreleased
         self._unreleased = {id: health for id, health in before.items() if id not in assignment.device_ids}
         self._unreleased |= {id: unhealthy("ReleaseFailed", problem) for id, problem in problems.items()}
         if self._unreleased != before:
             self._tell()
+        for id in assignment.device_ids:
+            if id not in problems:
+                self._given.pop(id, None)
         if problems:
             raise HookFailed(self.resource_name, "release", list(problems), f"failed: {'; '.join(problems.values())}")
 
     async def _release(self, id: DeviceId, assignment: Assignment) -> str:
         """Run the command of a device; returns why it failed."""
-        unit = self._known.get(id)
+        unit = self._offer.units.get(id) or self._given.get(id)
         if unit is None:
             return f"device {id} is not on the machine; its release command runs when it is back"
         if (rule := unit.group.release) is None:
