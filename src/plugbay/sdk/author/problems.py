@@ -25,9 +25,15 @@ def problem_of(error: Exception, hook: Callable[..., Any] | None = None) -> str:
     return f"{said_by(error)}{place_of(error) or definition_of(hook)}"
 
 
-def said_by(error: Exception) -> str:
+def said_by(error: BaseException) -> str:
     """Say what an author's code raised, without the place."""
-    return str(error) if isinstance(error, PlugbayError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, PlugbayError):
+        return str(error)
+    name = type(error).__name__
+    try:
+        return f"{name}: {error}"
+    except Exception:  # its text is an author's code as well
+        return name
 
 
 def place_of(error: BaseException) -> str:

@@ -98,9 +98,10 @@ def _module_name(path: Path) -> str:
 def _run(target: str, load: Callable[[], _Loaded], *, file: Path | None = None) -> _Loaded:
     try:
         return load()
-    except (Exception, SystemExit) as error:  # it is an author's code
-        problem = said_by(error) if isinstance(error, Exception) else f"SystemExit: {error}"
-        raise PluginLoadError(target, f"{problem}{_where(error, file)}") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # it is an author's code, which may leave or skip itself as a test
+        raise PluginLoadError(target, f"{said_by(error)}{_where(error, file)}") from error
 
 
 def _where(error: BaseException, file: Path | None) -> str:

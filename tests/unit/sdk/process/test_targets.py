@@ -73,6 +73,30 @@ def test_file_that_failed_can_be_mended(write: Write) -> None:
     assert only_plugin(file).resource_name == "example.com/slot-0"
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param("import sys\nsys.exit('bye')", "SystemExit: bye (odd.py, line 2)", id="exit"),
+        pytest.param(
+            "import asyncio\nraise asyncio.CancelledError('late')", "CancelledError: late (odd.py, line 2)", id="cancelled"
+        ),
+        pytest.param(
+            "import pytest\npytest.importorskip('no_such_module')", "Skipped: could not import", id="skipped-as-a-test"
+        ),
+        pytest.param(
+            "class Odd(Exception):\n    def __str__(self): return self.no_such\nraise Odd", "Odd (odd.py, line 3)", id="mute"
+        ),
+    ],
+)
+def test_file_that_ends_in_an_odd_way_is_told_in_one_sentence(write: Write, text: str, problem: str) -> None:
+    file = write("odd.py", text)
+    with pytest.raises(PluginLoadError) as refusal:
+        load_plugins(file)
+    assert f"cannot load a plugin from {file}: {problem}" in str(refusal.value)
+    with pytest.raises(KeyboardInterrupt):
+        load_plugins(write("interrupted.py", "raise KeyboardInterrupt"))
+
+
 def test_settings_are_arguments(write: Write) -> None:
     assert only_plugin(write("set.py", CARDS) + ":Cards", {"slot": 4}).resource_name == "example.com/slot-4"
 
