@@ -20,7 +20,7 @@ from plugbay.sdk.deploying.rights import mounts, volumes
 _EACH: Final = "range $name, $plugin := .Values.plugins"
 _NAME: Final = ChartExpression("$name | quote")
 _NAMESPACE: Final = ChartExpression("$.Release.Namespace | quote")
-_ROLE: Final = ChartExpression('printf "%s-%s-nodes" $.Release.Namespace $name | quote')
+_ROLE: Final = ChartExpression('printf "plugbay:%s:%s" $.Release.Namespace $name | quote')
 _THIS: Final = ChartExpression(". | quote")
 _SOCKETS_ONLY: Final = PluginNeeds(served=())
 _READS: Final = "if $plugin.readsNodes"

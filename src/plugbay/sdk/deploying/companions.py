@@ -38,7 +38,12 @@ def config_map(name: object, namespace: object, data: object, labels: Mapping[st
 
 
 def node_reader(name: object, namespace: object, role: object, reason: str) -> list[Fields]:
-    """A service account that may read nodes; the API server knows no right to read only one's own."""
+    """A service account that may read nodes; the API server knows no right to read only one's own.
+
+    Args:
+        role: the name of the ClusterRole and its binding, which no deployment in another namespace may have. Unlike
+            other names it may have colons.
+    """
     account: Fields = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(name, namespace)}
     of_cluster: Fields = {"name": role, "labels": {NAME_LABEL: name}}
     rules = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "watch"]}]

@@ -38,7 +38,7 @@ def manifest(deployment: Deployment) -> list[Fields]:
     if Extra.NAMESPACE in extras:
         objects.append(companions.namespace(namespace, pods_level.value))
     if reads:
-        objects += companions.node_reader(name, namespace, f"{namespace}-{name}-nodes", reads)
+        objects += companions.node_reader(name, namespace, f"plugbay:{namespace}:{name}", reads)
     if deployment.files:
         objects.append(companions.config_map(name, namespace, dict(sorted(deployment.files.items()))))
     objects.append(_daemon_set(deployment, level=pods_level))

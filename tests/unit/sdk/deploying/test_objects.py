@@ -53,13 +53,22 @@ def test_labels_of_all_objects_are_short_enough_for_the_longest_name() -> None:
     assert labels == ["privileged", *["n" * 63] * 4, "1"]
 
 
+def test_right_to_read_nodes_is_of_one_deployment_in_the_cluster() -> None:
+    places = (("a", "b-c"), ("a-b", "c"), ("a-b", "c-b"), ("a", "b-c-b"))
+    of_cluster = [
+        [(each["kind"], each["metadata"]["name"]) for each in objects(made) if "namespace" not in each["metadata"]]
+        for made in (deployment(NodeReader("labels"), namespace=space, name=name) for space, name in places)
+    ]
+    assert len({each for those in of_cluster for each in those}) == 2 * len(places)
+
+
 def test_right_to_read_nodes_is_there_when_needed() -> None:
     made = deployment(NodeReader("labels choose its config"), extras=frozenset({Extra.NETWORK_POLICY}))
     found = {each["kind"]: each for each in objects(made)}
     assert list(found) == ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "DaemonSet", "NetworkPolicy"]
     account, role, bound = found["ServiceAccount"], found["ClusterRole"], found["ClusterRoleBinding"]
     assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "watch"]}]
-    assert bound["roleRef"]["name"] == role["metadata"]["name"] == "kube-system-card-plugin-nodes"
+    assert bound["roleRef"]["name"] == role["metadata"]["name"] == "plugbay:kube-system:card-plugin"
     [subject] = bound["subjects"]
     assert (subject["name"], subject["namespace"]) == (account["metadata"]["name"], account["metadata"]["namespace"])
     pod = found["DaemonSet"]["spec"]["template"]["spec"]
