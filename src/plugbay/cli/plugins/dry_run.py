@@ -74,7 +74,7 @@ def _show_difference(args: argparse.Namespace) -> int:
     if args.config is None or args.targets:
         raise UsageError("--against compares config files: it wants --config FILE, and no TARGET")
     before, after = (parse_configs(read_text(path), source=str(path)) for path in (args.against, args.config))
-    plugins_of_all_nodes(args.config, args.config.absolute().parent)  # which is told if they cannot be made
+    plugins_of_all_nodes(args.config)  # which is told if they cannot be made
     lines = differences(before, after)
     show("".join(f"{line}\n" for line in lines))
     return _DIFFERS if lines else _SAME

@@ -17,7 +17,7 @@ from plugbay.cli.arguments.targets.ready_made import READY_MADE, TakesFiles, rea
 from plugbay.cli.plugins.manifest_files import CONFIG_NAME, FilesOfPod
 from plugbay.cli.printing.logs import configure_logs
 from plugbay.cli.printing.output import show
-from plugbay.errors import UsageError
+from plugbay.errors import DuplicateResource, UsageError
 from plugbay.model.dns import is_name, is_subdomain
 from plugbay.model.selectors import Selector, parse_selector
 from plugbay.sdk.deploying.deployment import FILES, NAMESPACE, Deployment, Extra, default_name
@@ -25,7 +25,7 @@ from plugbay.sdk.deploying.needs import needs_now
 from plugbay.sdk.deploying.noted_yaml import noted_yaml
 from plugbay.sdk.deploying.objects import check_pod_security, manifest
 from plugbay.sdk.deploying.pod_security import PodSecurity
-from plugbay.sdk.process.sources import Member
+from plugbay.sdk.process.sources import Member, known_plugins
 
 _PRINTED: Final = "yaml"
 _IMAGE: Final = "--image registry.example.com/plugbay:1"
@@ -165,8 +165,9 @@ def deployment_of(args: argparse.Namespace) -> Deployment:
     selector, extras = _labels("--node-selector", args.node_selector), frozenset(_extras(args.extras))
     monitor_labels = _labels("--monitor-labels", args.monitor_labels)
     args.elsewhere = True
-    loaded = load_targets(args, settings_beside=Path(FILES))
+    loaded = load_targets(args, pod=Path(FILES))
     members: list[Member] = [member for _, those in loaded for member in those]
+    _check_served_once(loaded, has_config=args.config is not None)
     if args.root is not None:  # `nvidia` has an option of its own for it
         raise UsageError("--kubelet-socket: the manifest is for the kubelet at /var/lib/kubelet")
     files = FilesOfPod()
@@ -188,6 +189,16 @@ def deployment_of(args: argparse.Namespace) -> Deployment:
         extras=extras,
         monitor_labels=monitor_labels,
     )
+
+
+def _check_served_once(loaded: Sequence[tuple[str, Sequence[Member]]], *, has_config: bool) -> None:
+    """Check that no node would serve a resource twice; a config file, which comes last, is checked on its own."""
+    names = [[plugin.resource_name for plugin in known_plugins(those)] for _, those in loaded]
+    if has_config:  # nodes with different configs may well serve the same
+        names[-1] = sorted(set(names[-1]))
+    served = [name for those in names for name in those]
+    if len(set(served)) < len(served):
+        raise DuplicateResource(max(served, key=served.count))
 
 
 def _words(target: str, args: argparse.Namespace, files: FilesOfPod) -> Iterator[str]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from plugbay.cli.arguments.targets.ready_made import READY_MADE, TakesFiles, ready_made
 from plugbay.errors import UsageError
 from plugbay.sdk.author.needs import Need
 from plugbay.sdk.deploying.deployment import FILES, is_file_name
+from plugbay.sdk.process.config import ConfigEntry
 from plugbay.sdk.process.config_file import read_text
 from plugbay.sdk.process.node_configs import parse_configs
 
@@ -60,7 +62,7 @@ class FilesOfPod:
         return FILES
 
     def add_config(self, path: Path) -> None:
-        """Take a config file along, and the Python files that it names beside it.
+        """Take a config file along, and the files beside it that it names: code, and files of ready-made targets.
 
         Raises:
             UsageError: the ConfigMap cannot hold them.
@@ -73,14 +75,15 @@ class FilesOfPod:
         self.needs = (*self.needs, *configs.needs)
         for place, entry in configs.entries():
             file = Path(_file_of(entry.target)[0])
-            if not file.name or file.is_absolute():
-                continue
-            if len(file.parts) > 1:
-                raise UsageError(
-                    f"{path}: {place}.target {entry.target}: a ConfigMap has no directories; put the file "
-                    "beside the config file, or its package into the image and name it as module:object"
-                )
-            self._add(path.parent / file)
+            if file.name and not file.is_absolute():
+                if len(file.parts) > 1:
+                    raise UsageError(
+                        f"{path}: {place}.target {entry.target}: a ConfigMap has no directories; put the file "
+                        "beside the config file, or its package into the image and name it as module:object"
+                    )
+                self._add(path.parent / file)
+            for name in _settings_with_files(entry):
+                self._add_of_setting(path.parent, str(entry.settings[name]), f"{path}: {place}.settings.{name}")
 
     def texts(self) -> Mapping[str, str]:
         """All files by name, and the modules beside them that they import.
@@ -94,11 +97,26 @@ class FilesOfPod:
                 self._add(path)
         return {name: read_text(path) for name, path in self._paths.items()}
 
+    def _add_of_setting(self, directory: Path, name: str, place: str) -> None:
+        """Take the file of a setting along, which the pod reads as the setting names it."""
+        if Path(name).name != name:
+            raise UsageError(f"{place} {name}: the pod has only files beside the config file; put it there")
+        if (directory / name).is_dir():
+            raise UsageError(f"{place} {name}: a ConfigMap has no directories")
+        self._add(directory / name)
+
     def _add(self, path: Path) -> None:
         if not is_file_name(path.name):
             raise UsageError(f"{path}: a file in a ConfigMap has a name of letters, digits, -, _ and ., no .. first")
         if self._paths.setdefault(path.name, path) != path:
             raise UsageError(f"{path} and {self._paths[path.name]} have the same name in the ConfigMap")
+
+
+def _settings_with_files(entry: ConfigEntry) -> Iterator[str]:
+    """The settings of a ready-made target that name a file."""
+    module = ready_made(entry.target) if entry.target in READY_MADE else None
+    options: Sequence[str] = module.FILE_OPTIONS if isinstance(module, TakesFiles) else ()
+    return (name for option in options if entry.settings.get(name := option.removeprefix("--")))
 
 
 def _file_of(target: str) -> tuple[str, str]:

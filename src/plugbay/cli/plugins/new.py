@@ -118,7 +118,7 @@ def _manifest_of(files: Mapping[str, str], name: str) -> str:
         for file, text in files.items():
             (Path(scratch) / file).write_text(text, encoding="utf-8")
         config, of_pod = Path(scratch) / CONFIG_NAME, FilesOfPod()
-        members = plugins_of_all_nodes(config, Path(FILES))
+        members = plugins_of_all_nodes(config, pod=Path(FILES))
         of_pod.add_config(config)
         deployment = Deployment(
             name=name,

@@ -93,6 +93,24 @@ def test_rules_of_the_generic_plugin_go_along_with_the_rights_that_they_need(her
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
 
 
+def test_files_of_ready_made_targets_in_a_config_file_go_along(here: Path, manifest: Manifest) -> None:
+    files = {
+        "targets.yaml": "plugins:\n"
+        "- {target: generic, settings: {config: devices.yaml}}\n"
+        "- {target: nvidia, settings: {config-file: mig.yaml, device-list-strategy: cdi-cri}}\n",
+        "devices.yaml": "domain: x.example\ndevices:\n- {name: fuse, paths: [/dev/fuse]}\n",
+        "mig.yaml": "flags: {migStrategy: mixed}\n",
+    }
+    (here / "beside").mkdir()
+    for name, text in files.items():
+        (here / "beside" / name).write_text(text)
+    config, daemon_set = manifest("--config", "beside/targets.yaml")
+    assert config["data"] == {name.replace("targets", "plugins"): text for name, text in files.items()}
+    [container] = daemon_set["spec"]["template"]["spec"]["containers"]
+    assert "NVIDIA_MIG_MONITOR_DEVICES" in [each["name"] for each in container["env"]], "the file says so"
+    assert {"/dev", "/driver-root"} <= {each["mountPath"] for each in container["volumeMounts"]}
+
+
 def test_files_of_all_nodes_go_along(here: Path, manifest: Manifest) -> None:
     (here / "cards.py").write_text(CARDS)
     (here / "others.py").write_text(CARDS.replace("card", "other"))
@@ -126,6 +144,11 @@ def write_config(target: str) -> str:
     return f"plugins: [{{target: {target}}}]\n"
 
 
+def setting(settings: str, *, target: str = "generic") -> str:
+    return f"plugins: [{{target: {target}, settings: {settings}}}]\n"
+
+
+DEVICES = "domain: x.example\ndevices:\n- {name: fuse, paths: [/dev/fuse]}\n"
 GOPHERS = ("directory", "--resource=x.example/gopher", "--path=/etc/gophers", "--env=GOPHER")
 
 
@@ -154,7 +177,28 @@ GOPHERS = ("directory", "--resource=x.example/gopher", "--path=/etc/gophers", "-
             ("--config=c.yaml",),
             "/plugin/c (a.b/c watches /plugin/c) cannot be mounted",
         ),
-        ({"d/same.py": CARDS, "e/same.py": CARDS}, ("d/same.py", "e/same.py"), "have the same name in the ConfigMap"),
+        (
+            {"d/same.py": CARDS, "e/same.py": CARDS.replace("card", "other")},
+            ("d/same.py", "e/same.py"),
+            "have the same name in the ConfigMap",
+        ),
+        ({"one.py": CARDS}, ("one.py", "one.py:cards"), "two plugins serve x.example/card; a kubelet takes only one"),
+        (
+            {"one.py": CARDS, "two.py": CARDS, "c.yaml": write_config("two.py")},
+            ("one.py", "--config=c.yaml"),
+            "two plugins serve x.example/card; a kubelet takes only one",
+        ),
+        ({"c.yaml": setting("{config: d.yaml}")}, ("--config=c.yaml",), "d.yaml: cannot be read: No such file"),
+        (
+            {"d/d.yaml": DEVICES, "c.yaml": setting("{config: d/d.yaml}")},
+            ("--config=c.yaml",),
+            "settings.config d/d.yaml: the pod has only files beside the config file; put it there",
+        ),
+        (
+            {"d/d.yaml": "version: v1\n", "c.yaml": setting("{config-file-srcdir: d}", target="nvidia")},
+            ("--config=c.yaml",),
+            "settings.config-file-srcdir d: a ConfigMap has no directories",
+        ),
         ({"a b.py": CARDS}, ("a b.py",), "has a name of letters, digits, -, _ and ., no .. first"),
         (
             {"pack.py": f"import manifest_package\n{CARDS}", "manifest_package/__init__.py": ""},

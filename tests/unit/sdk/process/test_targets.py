@@ -78,13 +78,17 @@ def test_file_that_failed_can_be_mended(write: Write) -> None:
     [
         pytest.param("import sys\nsys.exit('bye')", "SystemExit: bye (odd.py, line 2)", id="exit"),
         pytest.param(
-            "import asyncio\nraise asyncio.CancelledError('late')", "CancelledError: late (odd.py, line 2)", id="cancelled"
+            "import asyncio\nraise asyncio.CancelledError('late')",
+            "CancelledError: late (odd.py, line 2)",
+            id="cancelled",
         ),
         pytest.param(
             "import pytest\npytest.importorskip('no_such_module')", "Skipped: could not import", id="skipped-as-a-test"
         ),
         pytest.param(
-            "class Odd(Exception):\n    def __str__(self): return self.no_such\nraise Odd", "Odd (odd.py, line 3)", id="mute"
+            "class Odd(Exception):\n    def __str__(self): return self.no_such\nraise Odd",
+            "Odd (odd.py, line 3)",
+            id="mute",
         ),
     ],
 )

@@ -29,12 +29,12 @@ def from_options(args: argparse.Namespace) -> Sequence[DevicePlugin]:
     return [_plugin(args.resource, args.path.absolute(), env=args.env)]
 
 
-def from_settings(entry: ConfigEntry, directory: Path) -> Sequence[DevicePlugin]:
+def from_settings(entry: ConfigEntry, directory: Path, *, pod: Path | None) -> Sequence[DevicePlugin]:
     from plugbay.plugins.directory.config import DirectorySettings
     from plugbay.sdk.process.config import settings_as
 
     settings = settings_as(DirectorySettings, entry)
-    return [_plugin(settings.resource, directory / settings.path, env=settings.env)]
+    return [_plugin(settings.resource, (pod or directory) / settings.path, env=settings.env)]
 
 
 def _plugin(resource: str, path: Path, *, env: str) -> DevicePlugin:

@@ -140,7 +140,7 @@ def _choose_kubelet(args: argparse.Namespace, directory: Path | str | None) -> N
     args.root = str(place.parent)
 
 
-def from_settings(entry: ConfigEntry, directory: Path) -> Sequence[Member]:
+def from_settings(entry: ConfigEntry, directory: Path, *, pod: Path | None) -> Sequence[Member]:
     """The settings are the flags without their dashes; ``devices`` is a list of entries as in a file."""
     import os
 
@@ -160,7 +160,7 @@ def from_settings(entry: ConfigEntry, directory: Path) -> Sequence[Member]:
         wanted.presets,
         wanted.domain,
         wanted.lenient,
-        dict(os.environ),
+        dict(os.environ) if pod is None else {},
     )
     return [_source(arguments, Path("/"), has_compat_metrics=wanted.compat_metrics)]
 

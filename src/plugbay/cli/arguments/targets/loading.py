@@ -95,16 +95,13 @@ def begin_targets(args: argparse.Namespace) -> None:
             module.begin(args)
 
 
-def load_targets(
-    args: argparse.Namespace, *, settings_beside: Path | None = None
-) -> list[tuple[str, Sequence[Member]]]:
+def load_targets(args: argparse.Namespace, *, pod: Path | None = None) -> list[tuple[str, Sequence[Member]]]:
     """The arguments' targets in their order, each with its plugins, the config file last. Loading runs authors' code.
 
     The plugins that ``args.plugins`` has, under one name, are served if there is no config file.
 
     Args:
-        settings_beside: where relative paths in the settings of ready-made targets start on the nodes that a manifest
-            is for; None to serve this node.
+        pod: the place of the config file's directory in the pods of a manifest; None to serve this node.
 
     Raises:
         UsageError: options are missing, or of no use.
@@ -118,9 +115,8 @@ def load_targets(
     sys.path.insert(0, os.getcwd())  # for module:object, wherever the command itself lies
     targets: list[tuple[str, Sequence[Member]]] = [(target, _load(target, args)) for target in args.targets]
     if args.config is not None:
-        beside = settings_beside
         file: Sequence[Member] = (
-            [config_file(args.config)] if beside is None else plugins_of_all_nodes(args.config, beside)
+            [config_file(args.config)] if pod is None else plugins_of_all_nodes(args.config, pod=pod)
         )
         targets.append((str(args.config), file))
     elif args.plugins is not None:
@@ -134,15 +130,15 @@ def config_file(path: Path) -> ConfigFile:
     from plugbay.sdk.process.node_labels import this_node
 
     path = path.absolute()
-    return ConfigFile(path, _loader(path.parent, path.parent), this_node(os.environ))
+    return ConfigFile(path, _loader(path.parent), this_node(os.environ))
 
 
-def plugins_of_all_nodes(path: Path, settings_beside: Path) -> Sequence[Member]:
+def plugins_of_all_nodes(path: Path, *, pod: Path | None = None) -> Sequence[Member]:
     """The plugins of a config file on any node, to see what they need; raises as `load_targets`."""
     from plugbay.sdk.process import config_file
 
     path = path.absolute()
-    return config_file.plugins_of_all_nodes(path, _loader(path.parent, settings_beside))
+    return config_file.plugins_of_all_nodes(path, _loader(path.parent, pod))
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -180,13 +176,13 @@ def _check_form(target: str) -> None:
         raise PluginLoadError(target, f"a target is {', '.join(READY_MADE)}, FILE.py, FILE.py:object or module:object")
 
 
-def _loader(directory: Path, settings_beside: Path) -> Callable[[ConfigEntry], Sequence[Member]]:
+def _loader(directory: Path, pod: Path | None = None) -> Callable[[ConfigEntry], Sequence[Member]]:
     """The function that makes the plugins of a config file's entries; relative paths of code start at ``directory``."""
     from plugbay.sdk.process.targets import beside, load_plugins
 
     def load(entry: ConfigEntry) -> Sequence[Member]:
         if entry.target in READY_MADE:
-            return ready_made(entry.target).from_settings(entry, settings_beside)
+            return ready_made(entry.target).from_settings(entry, directory, pod=pod)
         _check_form(entry.target)
         return load_plugins(beside(entry.target, directory), entry.settings or None)
 

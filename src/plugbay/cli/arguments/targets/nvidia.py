@@ -144,7 +144,7 @@ def _choose_kubelet(args: argparse.Namespace, arguments: Layer, environment: Lay
     args.root = str(socket.parent.parent)
 
 
-def from_settings(entry: ConfigEntry, directory: Path) -> Sequence[Member]:
+def from_settings(entry: ConfigEntry, directory: Path, *, pod: Path | None) -> Sequence[Member]:
     """The settings are the flags without their dashes, such as ``mig-strategy: mixed``; the environment counts too."""
     import os
 
@@ -152,9 +152,12 @@ def from_settings(entry: ConfigEntry, directory: Path) -> Sequence[Member]:
     from plugbay.plugins.nvidia.serving.settings import NodeSettings
     from plugbay.plugins.nvidia.serving.source import NvidiaSource
 
-    words = [f"--{name}={_text(value)}" for name, value in entry.settings.items()]
-    arguments, environment = parse_flags(words, os.environ)
-    return [NvidiaSource(NodeSettings(arguments, environment, dict(os.environ)))]
+    files = {option.removeprefix("--") for option in FILE_OPTIONS}
+    texts = {name: _text(value) for name, value in entry.settings.items()}
+    texts |= {name: str(directory / text) for name, text in texts.items() if name in files and text}
+    arguments, environment = parse_flags([f"--{name}={text}" for name, text in texts.items()], os.environ)
+    settings = NodeSettings(arguments, environment, dict(os.environ), elsewhere=pod is not None)
+    return [NvidiaSource(settings)]
 
 
 def _text(value: object) -> str:

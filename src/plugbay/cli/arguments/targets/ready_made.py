@@ -51,8 +51,13 @@ class ReadyMade(Protocol):
             UsageError, InvalidResourceName, PathUnusable: they cannot be served.
         """
 
-    def from_settings(self, entry: ConfigEntry, directory: Path) -> Sequence[Member]:
-        """The plugins of an entry of a config file; relative paths start at ``directory``.
+    def from_settings(self, entry: ConfigEntry, directory: Path, *, pod: Path | None) -> Sequence[Member]:
+        """The plugins of an entry of a config file.
+
+        Args:
+            directory: that of the file, where relative paths start.
+            pod: the place of that directory in the pods of a manifest, where relative paths of a node start, but not
+                those of files that go along; None to serve this node.
 
         Raises:
             PluginLoadError: a setting is missing, of another type, or not among them.
@@ -73,7 +78,7 @@ class TakesFiles(Protocol):
     """A `ReadyMade` with options that name files, which a pod has elsewhere.
 
     Attributes:
-        FILE_OPTIONS: the options that name a file, or a directory whose files count.
+        FILE_OPTIONS: the options that name a file, or a directory whose files count; without dashes they are settings.
     """
 
     FILE_OPTIONS: Sequence[str]

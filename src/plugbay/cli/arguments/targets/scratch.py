@@ -47,12 +47,12 @@ def from_options(args: argparse.Namespace) -> Sequence[DevicePlugin]:
     return _plugins(args.resource, place, size=args.size, count=args.count, partitions=args.partitions)
 
 
-def from_settings(entry: ConfigEntry, directory: Path) -> Sequence[DevicePlugin]:
+def from_settings(entry: ConfigEntry, directory: Path, *, pod: Path | None) -> Sequence[DevicePlugin]:
     from plugbay.plugins.scratch.config import ScratchSettings
     from plugbay.sdk.process.config import settings_as
 
     wanted = settings_as(ScratchSettings, entry)
-    place = directory / wanted.directory
+    place = (pod or directory) / wanted.directory
     return _plugins(wanted.resource, place, size=wanted.size, count=wanted.count, partitions=wanted.partitions)
 
 
