@@ -124,7 +124,7 @@ def _control(package: Package, size: int) -> str:
         f"Maintainer: {package.maintainer}\n"
         f"Installed-Size: {-(-size // 1024)}\nSection: admin\nPriority: optional\n"
         f"Depends: python3 (>= {package.release.python}~), python3 (<< {major}.{int(minor) + 1}~), "
-        f"python{package.release.python}, libc6 (>= 2.{package.release.glibc}), libgcc-s1\n"
+        f"python{package.release.python}, libc6 (>= 2.{package.release.glibc}), libgcc-s1, libstdc++6\n"
         "Recommends: systemd\nSuggests: acl, containernetworking-plugins, crun | runc | containerd\n"
         f"Description: {_DESCRIPTION}"
     )

@@ -48,6 +48,7 @@ LATE: Final = (
     "cryptography",
     "importlib.metadata",
     "jsonpatch",
+    "re2",
     "wsproto",
     "yaml",
     "plugbay.documents.texts",

@@ -37,6 +37,10 @@ def problems(value: Any, rules: Any) -> list[str]:
         (["a", "a"], {"type": "array", "items": TEXT, "x-kubernetes-list-type": "set"}, 'x[1]: Duplicate value: "a"'),
         ({}, schema(a=TEXT) | {"required": ["a"]}, "x.a: Required value"),
         ({"a": 1}, {"type": "object", "additionalProperties": TEXT}, "x[a]: Invalid value"),
+        ("a\n", {"type": "string", "pattern": "^a$"}, "x in body should match '^a$'"),
+        ("٣", {"type": "string", "pattern": r"^\d$"}, r"x in body should match '^\d$'"),
+        ("a" * 50 + "b", {"type": "string", "pattern": "(a+)+$"}, "x in body should match '(a+)+$'"),
+        ("a" * 10**6, {"type": "string", "pattern": "(a|b){900}"}, "and is too long to be held against it"),
         ("b", {"anyOf": [{"type": "integer"}, {"pattern": "^a"}]}, "must validate at least one schema (anyOf)"),
         ("ab", {"oneOf": [{"pattern": "a"}, {"pattern": "b"}]}, "must validate one and only one schema (oneOf)"),
         ("a", {"not": {"enum": ["a"]}}, "must not validate the schema (not)"),
@@ -53,6 +57,7 @@ def test_values_that_a_schema_does_not_allow(value: Any, rules: Any, problem: st
     [
         (None, {"type": "string", "nullable": True}),
         (2.0, {"type": "integer"}),
+        ("ab", {"type": "string", "pattern": r"^\pL+\z"}),
         ("80%", {"x-kubernetes-int-or-string": True}),
         (80, {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]}),
         ("2026-01-01T00:00:00Z", {"type": "string", "format": "date-time"}),

@@ -14,10 +14,10 @@ from plugbay.documents import Json
 from plugbay.errors import UsageError
 from plugbay.model import dns
 from plugbay.node.api.resources import ApiResource, StoredKind
-from plugbay.node.api.stored.custom.pruning import KEEPS_UNKNOWN
+from plugbay.node.api.stored.custom.schemas import schema_problems
 from plugbay.node.api.stored.rows import row
 from plugbay.objects.metadata import LABEL_RULE, SUBDOMAIN_RULE
-from plugbay.objects.problems import FieldProblem, duplicate, forbidden, invalid, not_supported, required
+from plugbay.objects.problems import FieldProblem, duplicate, invalid, not_supported, required
 from plugbay.printers import v1
 from plugbay.printers.cells import columns, created
 from plugbay.printers.jsonpath import parse_path
@@ -26,7 +26,6 @@ from plugbay.printers.tables import Column
 CLEAN_UP: Final = "customresourcecleanup.apiextensions.k8s.io"
 """The finalizer that holds a definition until the objects of its kind are gone."""
 _VERSION: Final = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
-_TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 
 
@@ -90,40 +89,9 @@ def _version_problems(spec: Json) -> Iterator[FieldProblem]:
             yield duplicate(f"{where}.name", name)
         seen.add(name)
         schema = v1.mapping(version, "schema", "openAPIV3Schema")
-        if not schema:
-            yield required(f"{where}.schema.openAPIV3Schema", "schemas are required")
-        elif schema.get("type") != "object":
-            yield invalid(f"{where}.schema.openAPIV3Schema.type", schema.get("type", ""), "must be object at the root")
-        else:
-            yield from _schema_problems(schema, f"{where}.schema.openAPIV3Schema")
+        yield from schema_problems(schema, f"{where}.schema.openAPIV3Schema")
         for at, column in enumerate(v1.objects(version, "additionalPrinterColumns")):
             yield from _column_problems(column, f"{where}.additionalPrinterColumns[{at}]")
-
-
-def _schema_problems(schema: Json, path: str) -> Iterator[FieldProblem]:
-    """The essentials of a structural schema: a type everywhere, no references, patterns that can be read."""
-    kind = v1.text(schema, "type")
-    if not kind and not any(schema.get(each) is True for each in (KEEPS_UNKNOWN, "x-kubernetes-int-or-string")):
-        yield required(f"{path}.type", "must not be empty for specified object fields")
-    elif kind and kind not in _TYPES:
-        yield not_supported(f"{path}.type", kind, _TYPES)
-    if "$ref" in schema:
-        yield forbidden(f"{path}.$ref", "$ref is not supported")
-    if kind == "array" and not isinstance(schema.get("items"), dict):
-        yield required(f"{path}.items", "must be specified")
-    if schema.get("properties") and schema.get("additionalProperties"):
-        yield forbidden(f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive")
-    if pattern := v1.text(schema, "pattern"):
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            yield invalid(f"{path}.pattern", pattern, f"must be a valid regular expression, but isn't: {error}")
-    for name, each in v1.mapping(schema, "properties").items():
-        if isinstance(each, dict) and not (name in ("apiVersion", "kind", "metadata") and path.endswith("Schema")):
-            yield from _schema_problems(each, f"{path}.properties[{name}]")
-    for name in ("items", "additionalProperties"):
-        if isinstance(each := schema.get(name), dict):
-            yield from _schema_problems(each, f"{path}.{name}")
 
 
 def _column_problems(column: Json, path: str) -> Iterator[FieldProblem]:

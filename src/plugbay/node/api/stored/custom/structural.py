@@ -8,42 +8,43 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
 from plugbay.documents import Json
+from plugbay.node.api.stored.custom.patterns import mismatch
 from plugbay.node.api.stored.custom.pruning import EMBEDDED
 from plugbay.objects.problems import FieldProblem, duplicate, invalid, required
 from plugbay.printers import v1
 
 INT_OR_STRING: Final = "x-kubernetes-int-or-string"
-_LIST_TYPE: Final = "x-kubernetes-list-type"
-_MAP_KEYS: Final = "x-kubernetes-list-map-keys"
+LIST_TYPE: Final = "x-kubernetes-list-type"
+MAP_KEYS: Final = "x-kubernetes-list-map-keys"
 
 
 def value_problems(value: Json, schema: Json) -> Iterator[FieldProblem]:
     """Problems of a whole object; its identity and metadata are checked elsewhere."""
     rest = {name: each for name, each in value.items() if name not in ("apiVersion", "kind", "metadata")}
-    yield from _problems(rest, schema | {"required": _own(schema)}, "")
+    yield from problems_of(rest, schema | {"required": _own(schema)}, "")
 
 
 def _own(schema: Json) -> list[str]:
     return [name for name in v1.texts(schema, "required") if name not in ("apiVersion", "kind", "metadata")]
 
 
-def _problems(value: Any, schema: Json, path: str) -> Iterator[FieldProblem]:
+def problems_of(value: Any, schema: Json, path: str) -> Iterator[FieldProblem]:
+    """Problems of a value at ``path``."""
     if value is None:
         if schema.get("nullable") is not True and schema.get("type"):
-            yield _wrong_type(value, v1.text(schema, "type"), path)
+            yield wrong_type(value, v1.text(schema, "type"), path)
         return
     wanted = "" if schema.get(INT_OR_STRING) is True else v1.text(schema, "type")
-    if schema.get(INT_OR_STRING) is True and not (_is_a(value, "integer") or isinstance(value, str)):
-        yield _wrong_type(value, "integer,string", path)
+    if schema.get(INT_OR_STRING) is True and not (is_a(value, "integer") or isinstance(value, str)):
+        yield wrong_type(value, "integer,string", path)
         return
-    if wanted and not _is_a(value, wanted):
-        yield _wrong_type(value, wanted, path)
+    if wanted and not is_a(value, wanted):
+        yield wrong_type(value, wanted, path)
         return
     if isinstance(choices := schema.get("enum"), list) and value not in choices:
         supported = ", ".join(json.dumps(each) for each in choices)
@@ -84,8 +85,8 @@ def _text_problems(value: str, schema: Json, path: str) -> Iterator[FieldProblem
     if "maxLength" in schema and len(value) > v1.number(schema, "maxLength"):
         most = v1.number(schema, "maxLength")
         yield FieldProblem("FieldValueTooLong", path, f"Too long: may not be more than {most} bytes")
-    if (pattern := v1.text(schema, "pattern")) and re.search(pattern, value) is None:
-        yield _should(path, value, f"should match '{pattern}'")
+    if rule := mismatch(value, schema):
+        yield _should(path, value, rule)
     if v1.text(schema, "format") == "date-time" and not _is_moment(value):
         yield invalid(path, value, f'{path} in body must be of type date-time: "{value}"')
 
@@ -96,20 +97,20 @@ def _list_problems(value: list[Any], schema: Json, path: str) -> Iterator[FieldP
     if "maxItems" in schema and len(value) > v1.number(schema, "maxItems"):
         text = f"Too many: {len(value)}: must have at most {v1.number(schema, 'maxItems')} items"
         yield FieldProblem("FieldValueTooMany", path, text)
-    keys = v1.texts(schema, _MAP_KEYS)
+    keys = v1.texts(schema, MAP_KEYS)
     seen: set[str] = set()
     for at, each in enumerate(value):
         where = f"{path}[{at}]"
-        if schema.get(_LIST_TYPE) == "map" and isinstance(each, dict):
+        if schema.get(LIST_TYPE) == "map" and isinstance(each, dict):
             told = json.dumps({key: each.get(key) for key in keys})
-        elif schema.get(_LIST_TYPE) == "set" or schema.get("uniqueItems") is True:
+        elif schema.get(LIST_TYPE) == "set" or schema.get("uniqueItems") is True:
             told = json.dumps(each, sort_keys=True)
         else:
             told = str(at)
         if told in seen:
             yield duplicate(where, told.strip('"'))
         seen.add(told)
-        yield from _problems(each, v1.mapping(schema, "items"), where)
+        yield from problems_of(each, v1.mapping(schema, "items"), where)
 
 
 def _mapping_problems(value: Json, schema: Json, path: str) -> Iterator[FieldProblem]:
@@ -129,12 +130,12 @@ def _mapping_problems(value: Json, schema: Json, path: str) -> Iterator[FieldPro
     for name, each in value.items():
         inner = v1.mapping(known, name) if name in known else others
         where = _below(path, name) if name in known else f"{path}[{name}]"
-        yield from _problems(each, inner, where)
+        yield from problems_of(each, inner, where)
 
 
 def _combined_problems(value: Any, schema: Json, path: str) -> Iterator[FieldProblem]:
     for each in v1.objects(schema, "allOf"):
-        yield from _problems(value, each, path)
+        yield from problems_of(value, each, path)
     if alternatives := v1.objects(schema, "anyOf"):
         if not any(_fits(value, each, path) for each in alternatives):
             yield invalid(path, value, f'"{path}" must validate at least one schema (anyOf)')
@@ -147,10 +148,11 @@ def _combined_problems(value: Any, schema: Json, path: str) -> Iterator[FieldPro
 
 
 def _fits(value: Any, schema: Json, path: str) -> bool:
-    return next(_problems(value, schema, path), None) is None
+    return next(problems_of(value, schema, path), None) is None
 
 
-def _is_a(value: Any, wanted: str) -> bool:
+def is_a(value: Any, wanted: str) -> bool:
+    """Whether a value has the type that a schema names."""
     match wanted:
         case "integer":
             return not isinstance(value, bool) and (
@@ -168,9 +170,9 @@ def _is_a(value: Any, wanted: str) -> bool:
             return isinstance(value, dict)
 
 
-def _wrong_type(value: Any, wanted: str, path: str) -> FieldProblem:
+def wrong_type(value: Any, wanted: str, path: str) -> FieldProblem:
     kind = next(
-        (each for each in ("boolean", "integer", "number", "string", "array", "object") if _is_a(value, each)), "null"
+        (each for each in ("boolean", "integer", "number", "string", "array", "object") if is_a(value, each)), "null"
     )
     rule = f'{path} in body must be of type {wanted}: "{kind}"'
     return FieldProblem("FieldValueTypeInvalid", path, f'Invalid value: "{kind}": {rule}')
