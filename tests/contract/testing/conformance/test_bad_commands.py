@@ -3,8 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
+import pytest
+
+from plugbay.testing.conformance.catalogue import all_rules
+from plugbay.testing.conformance.findings import RuleOutcome
+from plugbay.testing.conformance.rules.start import SURVEY
 from tests.contract.testing.conformance.judged import failed, findings, judged, python
+
+PRINTS_S: Final = 5
+"""The run waits so long in vain, and the command has to have printed a line before."""
+NOT_PLUGINS: Final = ("/no/such/plugin", "/bin/true", "/bin/false")
+
+
+@pytest.mark.parametrize("program", NOT_PLUGINS)
+async def test_what_never_registered_is_judged_by_no_rule_that_needs_it(program: str, sockets: Path) -> None:
+    """Whoever chooses some rules would take the run for one that went well."""
+    rules = [each.name for each in all_rules() if each.scene is SURVEY and each.name != "PB101"]
+    report = await judged((program, "{root}"), *rules, places=sockets)
+    assert {verdict.outcome for verdict in report.verdicts} == {RuleOutcome.NOT_JUDGED}
 
 
 async def test_command_that_is_not_there(sockets: Path) -> None:
@@ -20,9 +38,9 @@ async def test_command_that_exits_at_once(sockets: Path) -> None:
 
 
 async def test_command_that_never_registers(sockets: Path) -> None:
-    sleeping = "import signal; print('waiting', flush=True); signal.pause()"
-    report = await judged(python(sleeping), "PB101", places=sockets, ready_timeout_s=1.0)
-    assert findings(report, "PB101") == ["the plugin called Register not once in 1 s"]
+    sleeping = ("sh", "-c", "echo waiting; exec sleep 600", "{root}")
+    report = await judged(sleeping, "PB101", places=sockets, ready_timeout_s=PRINTS_S)
+    assert findings(report, "PB101") == [f"the plugin called Register not once in {PRINTS_S} s"]
     assert report.outputs[0].end == "waiting\n"
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from plugbay.model.ids import is_extended_resource
 from plugbay.testing.conformance.probe.meeting import MeetingRoute
 from plugbay.testing.conformance.probe.watcher import API_VERSION
-from plugbay.testing.conformance.reasons import NotApplicable
+from plugbay.testing.conformance.reasons import CannotJudge, NotApplicable
 from plugbay.testing.conformance.rule import Manner, RuleSeverity, rule, scene
 from plugbay.testing.conformance.stage import Stage
 from plugbay.testing.conformance.survey import FirstMeeting, survey
@@ -75,10 +75,11 @@ def names_the_version(seen: FirstMeeting) -> Iterator[str]:
     scene=SURVEY,
 )
 def names_the_resource(seen: FirstMeeting) -> Iterator[str]:
+    _needs_a_try(seen)
     names = {each.request.resource_name for each in seen.attempts}
     names |= {each.info.name for each in seen.found if each.info is not None}
     if not names:
-        raise NotApplicable("the plugin named no resource")
+        raise CannotJudge("the plugin named no resource")
     for name in sorted(each for each in names if not is_extended_resource(each)):
         yield f"{name!r} is not a resource name: a kubelet wants DOMAIN/TYPE, such as example.com/gpu"
 
@@ -124,8 +125,9 @@ def serves_first(seen: FirstMeeting) -> Iterator[str]:
     scene=SURVEY,
 )
 def has_a_socket_for_each(seen: FirstMeeting) -> Iterator[str]:
+    _needs_a_try(seen)
     if not seen.meetings:
-        raise NotApplicable("no resource was registered")
+        raise CannotJudge("no resource was registered")
     by_socket: dict[Path, set[str]] = {}
     for meeting in seen.meetings:
         by_socket.setdefault(meeting.socket, set()).add(meeting.resource)
@@ -142,6 +144,7 @@ def has_a_socket_for_each(seen: FirstMeeting) -> Iterator[str]:
     scene=SURVEY,
 )
 def says_the_same_twice(seen: FirstMeeting) -> Iterator[str]:
+    _needs_attempts(seen)
     stated = [each for each in seen.attempts if each.meeting is not None and each.request.options is not None]
     if not stated:
         raise NotApplicable("no Register call has options")
@@ -162,6 +165,7 @@ def says_the_same_twice(seen: FirstMeeting) -> Iterator[str]:
     scene=SURVEY,
 )
 def answers_the_watcher(seen: FirstMeeting) -> Iterator[str]:
+    _needs_a_try(seen)
     if not seen.found:
         raise NotApplicable("the plugin put no socket into plugins_registry")
     for each in seen.found:
@@ -177,8 +181,9 @@ def answers_the_watcher(seen: FirstMeeting) -> Iterator[str]:
     scene=SURVEY,
 )
 def uses_one_route(seen: FirstMeeting) -> Iterator[str]:
+    _needs_a_try(seen)
     if not seen.meetings:
-        raise NotApplicable("no resource was registered")
+        raise CannotJudge("no resource was registered")
     routes: dict[str, set[MeetingRoute]] = {}
     for meeting in seen.meetings:
         routes.setdefault(meeting.resource, set()).add(meeting.route)
@@ -195,9 +200,10 @@ def uses_one_route(seen: FirstMeeting) -> Iterator[str]:
     scene=SURVEY,
 )
 def starts_with_one_registration(seen: FirstMeeting) -> Iterator[str]:
+    _needs_attempts(seen)
     counts = Counter(each.resource for each in seen.meetings if each.route is MeetingRoute.REGISTER)
     if not counts:
-        raise NotApplicable("no resource was registered at kubelet.sock")
+        raise CannotJudge("no resource was registered at kubelet.sock")
     for resource, count in sorted(counts.items()):
         if count > 1:
             yield f"{resource} was registered {count} times at the plugin's start, though the first was accepted"
@@ -216,6 +222,12 @@ def answers_options(seen: FirstMeeting) -> Iterator[str]:
     yield from sorted(refusals)
 
 
+def _needs_a_try(seen: FirstMeeting) -> None:
+    if not seen.attempts and not seen.found:
+        raise CannotJudge("the plugin did not try to register")
+
+
 def _needs_attempts(seen: FirstMeeting) -> None:
+    _needs_a_try(seen)
     if not seen.attempts:
         raise NotApplicable("the plugin did not call Register")
