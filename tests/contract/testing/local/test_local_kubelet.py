@@ -14,6 +14,8 @@ from plugbay.testing import ExpectationFailed, KubeletPaths, PluginNotReady, Rpc
 from plugbay.testing.fakes.plugin import fake_plugin, refusing
 
 CARD = "example.com/card"
+READY_S = 30.0
+"""For a plugin of a kubelet whose waits are meant to end in vain."""
 
 
 @plugin(CARD)
@@ -210,7 +212,7 @@ async def test_device_that_left_the_list_is_not_seen_although_a_pod_holds_it() -
 
 async def test_failed_wait_compares_what_was_expected_with_what_was_seen() -> None:
     async with local_kubelet(within_s=0.1) as kubelet:
-        await kubelet.plugin(cards)
+        await kubelet.plugin(cards, within_s=READY_S)
         with pytest.raises(ExpectationFailed) as caught:
             await kubelet.wait_for(
                 capacity={"example.com/other": None, CARD: 3},
