@@ -80,6 +80,28 @@ async def test_what_a_gpu_does_not_have_is_none(nvml_library: Path) -> None:
     assert (bare_gpu.brand, bare_gpu.numa_node) == ("", None)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        *("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetBrand", "nvmlDeviceGetVirtualizationMode"),
+        *("nvmlDeviceGetAddressingMode", "nvmlDeviceGetGpuFabricInfo", "nvmlDeviceGetGpuInstanceProfileInfo"),
+        *("nvmlSystemGetDriverVersion", "nvmlSystemGetCudaDriverVersion"),
+    ],
+)
+async def test_what_no_container_needs_may_fail(function: str, nvml_library: Path) -> None:
+    """The reference does not ask for it, or goes on without it."""
+    machine = h200()
+    async with fake_nvml(machine, nvml_library) as (driver, nvml):
+        await driver.misbehave(FakeFault(function, result=999))
+        survey = await nvml.survey()
+        assert not survey.unreadable
+        assert [gpu.uuid for gpu in survey.gpus] == [gpu.uuid for gpu in machine.gpus]
+        await driver.misbehave()
+        whole = await nvml.survey()
+        assert whole.driver_version == machine.driver_version
+        assert all(gpu.memory_bytes and gpu.mig_profiles for gpu in whole.gpus), "it is asked for again"
+
+
 async def test_split_instances_have_their_profile(nvml_library: Path) -> None:
     """The golden node whose 3g instance has two compute instances."""
     gpu = {"uuid": "GPU-0", "name": "A100", "bus_id": "00000000:3B:00.0", "minor": 0, "memory_bytes": 42505273344}

@@ -115,7 +115,7 @@ def _unreadable(survey: Survey, strategy: MigStrategy) -> Iterator[DeviceProblem
     step = VISITING_FOR_PATTERNS if strategy is MigStrategy.MIXED else BUILDING_GPUS
     for gpu in survey.unreadable:
         reason = gpu.problem.rpartition(": ")[2]
-        problem = f"error getting device handle for index '{gpu.index}': {reason}"
+        problem = gpu.problem if gpu.uuid else f"error getting device handle for index '{gpu.index}': {reason}"
         yield DeviceProblem(step, problem, gpu.index)
 
 

@@ -46,7 +46,8 @@ class NvmlSettings:
             the driver's start: seconds, when no other program keeps the driver loaded.
         wait_s: how long the worker waits for events in one call of the driver. After three times that without a return
             the driver counts as hung.
-        check_s: how often a worker that nobody asks anything is asked whether it still waits for events.
+        check_s: how often a worker that nobody asks anything is asked whether it still waits for events, and how soon
+            GPUs that could not be watched are tried again.
         restarts: the delays between the starts of workers that hang or crash.
     """
 
@@ -100,6 +101,7 @@ class Nvml:
         self._is_read = False  # whether `events` has a reader
         self._watch_due = asyncio.Event()
         self._watch_problem: str | None = None  # why events ceased to come, until that is told
+        self._misses_gpus = False  # whether the last watch failed for some of them
 
     async def __aenter__(self) -> Self:
         await self._stack.enter_async_context(background(self._keep_worker(), name="nvml worker"))
@@ -315,7 +317,9 @@ class Nvml:
                 self._lose_watch(str(error))
             else:
                 since, is_told = clock(), False
-                self._put(Watching(unwatched))
+                watching = Watching(unwatched)
+                self._misses_gpus = bool(watching.failed)
+                self._put(watching)
 
     async def _is_watch_due(self) -> bool:
         """Wait until the GPUs have to be watched anew; False after a check that found nothing to do."""
@@ -323,6 +327,8 @@ class Nvml:
             async with asyncio.timeout(self.settings.check_s):
                 await self._watch_due.wait()
         except TimeoutError:
+            if self._misses_gpus:
+                return True
             with suppress(DriverUnusable, DriverCallFailed):  # the worker's end is told elsewhere
                 if self._is_read:
                     await self._ask("events", timeout_s=self.settings.probe_s)

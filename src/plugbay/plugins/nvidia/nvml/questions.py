@@ -53,24 +53,29 @@ class DriverQuestions:
             try:
                 gpus.append(self._gpu(index, found))
             except nvml.NVMLError as error:
+                if error.value == nvml.NVML_ERROR_UNINITIALIZED:
+                    raise
                 unreadable.append(
                     {**found, "code": error.value, "problem": f"the driver does not describe GPU {index}: {error}"}
                 )
         return {
-            "driver_version": _text(nvml.nvmlSystemGetDriverVersion()),
-            "cuda_version": nvml.nvmlSystemGetCudaDriverVersion(),
+            "driver_version": _text(_unless_failing(nvml.nvmlSystemGetDriverVersion) or ""),
+            "cuda_version": _unless_failing(nvml.nvmlSystemGetCudaDriverVersion) or 0,
             "gpus": gpus,
             "unreadable": unreadable,
         }
 
     def _gpu(self, index: int, found: Described) -> Described:
-        """One GPU. ``found`` gets the UUID and the bus ID, for the case that what follows fails."""
+        """One GPU. ``found`` gets the UUID and the bus ID, for the case that what follows fails.
+
+        What no container needs may fail: the GPU is offered without it.
+        """
         device = nvml.nvmlDeviceGetHandleByIndex(index)
         found["uuid"] = uuid = _text(nvml.nvmlDeviceGetUUID(device))
         pci = _unless_absent(nvml.nvmlDeviceGetPciInfo, device)  # None for the GPU of an Orin
         found["pci_bus_id"] = bus_id = "" if pci is None else _text(pci.busId)
         minor = _unless_absent(nvml.nvmlDeviceGetMinorNumber, device)
-        memory = _unless_absent(nvml.nvmlDeviceGetMemoryInfo, device)
+        memory = _unless_failing(nvml.nvmlDeviceGetMemoryInfo, device)
         memory_bytes = 0 if memory is None else memory.total
         return {
             "index": index,
@@ -81,10 +86,10 @@ class DriverQuestions:
             "memory_bytes": memory_bytes,
             "compute_capability": nvml.nvmlDeviceGetCudaComputeCapability(device),
             "numa_node": self._numa_node(bus_id) if bus_id else None,
-            "brand": _unless_absent(nvml.nvmlDeviceGetBrand, device),
-            "virtualization": _unless_absent(nvml.nvmlDeviceGetVirtualizationMode, device),
-            "addressing": _unless_absent(nvml.nvmlDeviceGetAddressingMode, device),
-            "fabric": _unless_absent(_fabric, device),
+            "brand": _unless_failing(nvml.nvmlDeviceGetBrand, device),
+            "virtualization": _unless_failing(nvml.nvmlDeviceGetVirtualizationMode, device),
+            "addressing": _unless_failing(nvml.nvmlDeviceGetAddressingMode, device),
+            "fabric": _unless_failing(_fabric, device),
             **self._mig(device, uuid, memory_bytes),
         }
 
@@ -93,7 +98,8 @@ class DriverQuestions:
         mode = _unless_absent(nvml.nvmlDeviceGetMigMode, device)
         if mode is None:
             return {"mig": None, "mig_devices": [], "mig_profiles": []}
-        profiles = self._gpu_instance_profiles(device, uuid, (memory_bytes, tuple(mode)))
+        state = memory_bytes, tuple(mode)
+        profiles = _unless_failing(self._gpu_instance_profiles, device, uuid, state) or []
         indices = {profile.id: index for index, profile in profiles}
         return {
             "mig": (bool(mode[0]), bool(mode[1])),
@@ -330,10 +336,12 @@ def _unless_absent(ask: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _unless_failing(ask: Callable[..., Any], *arguments: Any) -> Any:
-    """The answer; None for any error: one link must not hide the others."""
+    """The answer; None for any error but that the driver was loaded anew: one answer must not cost the others."""
     try:
         return ask(*arguments)
-    except nvml.NVMLError:
+    except nvml.NVMLError as error:
+        if error.value == nvml.NVML_ERROR_UNINITIALIZED:
+            raise
         return None
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from plugbay.plugins.nvidia.nvml.values import GpuMetrics, GpuProcess
 from plugbay.plugins.nvidia.survey import (
+    UNKNOWN_VERSION,
     Addressing,
     Fabric,
     Gpu,
@@ -48,7 +49,7 @@ _LEVELS: Final = frozenset(P2PLevel)
 def read_survey(answer: Mapping[str, Any]) -> Survey:
     version = answer["cuda_version"]
     return Survey(
-        driver_version=answer["driver_version"],
+        driver_version=answer["driver_version"] or UNKNOWN_VERSION,
         cuda_driver_version=(version // 1000, version % 1000 // 10),
         gpus=tuple(_gpu(each) for each in answer["gpus"]),
         unreadable=tuple(

@@ -10,6 +10,8 @@ XID: Final = 8
 """NVML's type of an event whose number is an XID."""
 DOUBLE_BIT_ECC: Final = 2
 SINGLE_BIT_ECC: Final = 1
+_TOO_OLD: Final = "Not Supported"
+"""NVML's answer for a GPU that reports no events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,11 @@ class Watching:
     """
 
     unwatched: Mapping[str, str]
+
+    @property
+    def failed(self) -> Mapping[str, str]:
+        """Those of ``unwatched`` that could have events; the others are too old for them."""
+        return {gpu: reason for gpu, reason in self.unwatched.items() if reason != _TOO_OLD}
 
 
 @dataclass(frozen=True, slots=True)

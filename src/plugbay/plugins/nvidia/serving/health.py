@@ -17,7 +17,7 @@ from plugbay.plugins.nvidia.health.recovery import RecoveryPolicy
 from plugbay.plugins.nvidia.health.resting import RestingSubjects
 from plugbay.plugins.nvidia.health.xids import xid_policy
 from plugbay.plugins.nvidia.nvml.client import Nvml
-from plugbay.plugins.nvidia.nvml.values import XID, GpuEvent, Probe
+from plugbay.plugins.nvidia.nvml.values import XID, GpuEvent, Probe, Watching
 from plugbay.plugins.nvidia.serving.sight import Sight
 
 logger = logging.getLogger(__name__)
@@ -26,7 +26,6 @@ MPS_SILENT: Final = "MpsDaemonSilent"
 NODE_MISSING: Final = "DeviceNodeMissing"
 _STORM_S: Final = 10.0
 """The shortest time between two lines of the log about the same XID of the same GPU."""
-_NOT_SUPPORTED: Final = "not supported"
 _PROBED: Final = (DeviceKind.GPU, DeviceKind.MIG, DeviceKind.WSL)
 
 
@@ -67,7 +66,7 @@ class NodeHealth:
         if health.is_healthy:
             health = self._hindered.get(device.id, health)
         problem = self._unwatched.get(device.gpu_uuid, "")
-        if health.is_healthy and problem and _NOT_SUPPORTED not in problem.lower():
+        if health.is_healthy and problem:
             return unhealthy("NotWatched", f"the driver reports no events of it: {problem}")
         return health
 
@@ -93,11 +92,11 @@ class NodeHealth:
         count = self.xid_counts[which]
         logger.info("XID %d of GPU %s makes no device unhealthy (%d so far)", event.number, event.uuid, count)
 
-    def watches(self, unwatched: Mapping[str, str]) -> bool:
-        """Events come, except of GPUs that are ``unwatched``; returns whether a look is due."""
-        is_due = self.is_watching or unwatched != self._unwatched
+    def watches(self, watching: Watching) -> bool:
+        """Events come from now on; returns whether a look is due."""
+        is_due = self.is_watching or watching.failed != self._unwatched
         self._probe_all = self._probe_all or self.is_watching  # events may have been missed
-        self.is_watching, self._unwatched = True, unwatched
+        self.is_watching, self._unwatched = True, watching.failed
         return is_due
 
     def compare(self, before: Sight | None, sight: Sight, nvml: Nvml) -> None:

@@ -300,7 +300,7 @@ class NvidiaSource:
         for each in sight.without_nodes.values():
             self._tell(f"a device is unhealthy: {each}")
         for problem in sight.node.problems:
-            if problem.problem not in sight.lost.values():  # those are offered as unhealthy
+            if problem.gpu is None or sight.places.get(problem.gpu) not in sight.lost:  # those are offered, unhealthy
                 self._tell(f"a GPU is not offered: {problem.problem}")
         if sight.trouble is not None:
             self._tell(f"{sight.trouble}; until then no device is given to a container")
@@ -379,10 +379,10 @@ class NvidiaSource:
                 match event:
                     case GpuEvent():
                         self._take_event(event)
-                    case Watching(unwatched):
+                    case Watching(unwatched) as watching:
                         for uuid, problem in unwatched.items():
                             self._tell(f"XIDs of GPU {uuid} are not seen: {problem}", level=logging.WARNING)
-                        if self.health.watches(unwatched):
+                        if self.health.watches(watching):
                             self._asked.set()
                     case WatchLost(problem):
                         self._tell(f"{problem}; GPUs are probed until events come again", level=logging.WARNING)
