@@ -15,7 +15,7 @@ from plugbay.plugins.nvidia.config.arguments import Layer
 from plugbay.plugins.nvidia.config.choices import Dialect
 from plugbay.plugins.nvidia.config.fields import FieldValue, NameCase, Page, Section
 from plugbay.plugins.nvidia.config.flags import DEVICE_LIST_STRATEGY, PLUGIN_FLAGS, ConfigFlag, FlagKind, FlagValue
-from plugbay.plugins.nvidia.config.places import CONVERTING, DECODING, PARSING, Given
+from plugbay.plugins.nvidia.config.places import CONVERTING, DECODING, PARSING, ConfigPlace, Given
 from plugbay.plugins.nvidia.config.resource_names import (
     NO_PATTERNS,
     ResourcePattern,
@@ -44,6 +44,7 @@ class ConfigContent:
         patterns: the file's own, without those that a node always has.
         dialect: in which it was read.
         warnings: sentences for the log.
+        mps_place: where it asks for MPS, or would.
     """
 
     layer: Layer = field(default_factory=dict)
@@ -51,6 +52,7 @@ class ConfigContent:
     sharing: SharingSettings = NO_SHARING
     dialect: Dialect = Dialect.REFERENCE
     warnings: tuple[str, ...] = ()
+    mps_place: ConfigPlace | None = None
 
 
 def parse_file(text: str, *, source: str, dialect: Dialect = Dialect.REFERENCE) -> ConfigContent:
@@ -80,7 +82,7 @@ def parse_file(text: str, *, source: str, dialect: Dialect = Dialect.REFERENCE) 
     version = root.get("version")
     if version is not None and version.text() not in ("", VERSION):
         raise page.place(version.path).error(f"unknown version: {version.text()}", step=PARSING, allowed=VERSION)
-    return ConfigContent(layer, patterns, sharing, dialect, tuple(page.warnings))
+    return ConfigContent(layer, patterns, sharing, dialect, tuple(page.warnings), page.place(("sharing", "mps")))
 
 
 def _document(text: str, source: str, dialect: Dialect) -> tuple[Document | None, bool]:

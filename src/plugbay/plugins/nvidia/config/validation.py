@@ -126,7 +126,7 @@ def validate(
         flag.SHARED_ALLOCATION_POLICY, SharedAllocationPolicy, "invalid --shared-devices-allocation-policy option: {}"
     )
     if content.sharing.strategy is SharingStrategy.MPS:
-        _check_mps(settings)
+        _check_mps(settings, content.mps_place)
     discovery = settings.choice(
         flag.DISCOVERY_STRATEGY, DiscoveryStrategy, "invalid --device-discovery-strategy option {}"
     )
@@ -210,14 +210,15 @@ def _list_strategies(settings: _Settings, *, has_nvml: bool, takes_none: bool) -
     return strategies
 
 
-def _check_mps(settings: _Settings) -> None:
+def _check_mps(settings: _Settings, asked: ConfigPlace | None) -> None:
     mig_strategy, root = settings.given(flag.MIG_STRATEGY), settings.given(flag.MPS_ROOT)
     if mig_strategy.value == MigStrategy.MIXED.value:
         problem = "using --mig-strategy=mixed is not supported with MPS"
         raise mig_strategy.place.error(problem, step=VALIDATING, allowed="none, single")
     if not root.value:
         problem = "using MPS requires --mps-root to be specified"
-        raise root.place.error(problem, step=VALIDATING, allowed="the host's directory of the MPS daemon")
+        place = asked if asked is not None and root.place.source == DEFAULTS else root.place
+        raise place.error(problem, step=VALIDATING, allowed="flags.mpsRoot: the host's directory of the MPS daemon")
 
 
 def _roots(settings: _Settings) -> DriverRoots:

@@ -194,7 +194,9 @@ def test_28_mps_counts_before_time_slicing() -> None:
 def test_29_mps_with_mixed_and_without_root() -> None:
     mixed = refusal(MPS, "--mig-strategy=mixed", *ROOT)
     assert mixed.problem == "using --mig-strategy=mixed is not supported with MPS"
-    assert refusal(MPS).problem == "using MPS requires --mps-root to be specified"
+    rootless = refusal(MPS)
+    assert rootless.problem == "using MPS requires --mps-root to be specified"
+    assert (rootless.field, rootless.line) == ("sharing.mps", 2), "where the file asks for it"
 
 
 @pytest.mark.parametrize("value", ["{}", "{channelIDs: null}", "{channelIDs: []}", "{channelIDs: [0]}", "null"])
