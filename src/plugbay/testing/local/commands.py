@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
 import signal
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 
 from plugbay.errors import UsageError
-from plugbay.kernel import tied as tied_program
 from plugbay.testing.conformance.reasons import CannotJudge
 from plugbay.testing.conformance.subject.command import PluginCommand
 from plugbay.testing.conformance.subject.process import Subject, signal_name, start_subject
@@ -99,11 +95,7 @@ async def start_command(
     if not words:
         raise UsageError("a command has at least one word: the program")
     name = Path(words[0]).name
-    if shutil.which(words[0], path=environ.get("PATH")) is None:
-        raise PluginNotReady(f"{words[0]} cannot be run: there is no such program, or it is not executable")
-    # It ends even when this process is killed and can end nothing.
-    tied = (sys.executable, "-I", "-S", tied_program.__file__, str(os.getpid()), *words)
-    command = PluginCommand(tied, options.env, always_enclosed=options.private_root)
+    command = PluginCommand(tuple(words), options.env, always_enclosed=options.private_root)
     try:
         held = await hold(tasks, start_subject(command, root, environ), name=f"plugin {name}")
     except CannotJudge as error:

@@ -113,7 +113,7 @@ async def test_misuse_is_told(words: list[str], problem: str) -> None:
     ("words", "problem"),
     [
         (["--", "false", "{root}"], "false ended with exit code 1 before it was ready, and printed nothing"),
-        (["--", "/nowhere/plugin", "{root}"], "cannot be run: No such file or directory"),
+        (["--", "/nowhere/plugin", "{root}"], "cannot be run: there is no such program, or it is not executable"),
         (["--steps", "-", "--", "true"], '-:1: "explode" is not a step'),
         (["-o", "/dev/null", "--", "true"], "/dev/null: this file is here already; give another one"),
         (["-o", "/nowhere/steps", "--", "true"], "/nowhere/steps: cannot be written: /nowhere is not a directory"),

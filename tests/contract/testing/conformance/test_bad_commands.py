@@ -27,7 +27,9 @@ async def test_what_never_registered_is_judged_by_no_rule_that_needs_it(program:
 
 async def test_command_that_is_not_there(sockets: Path) -> None:
     report = await judged(("./no-such-plugin", "{root}"), "PB101", places=sockets)
-    assert findings(report, "PB101") == ["./no-such-plugin cannot be run: No such file or directory"]
+    assert findings(report, "PB101") == [
+        "./no-such-plugin cannot be run: there is no such program, or it is not executable"
+    ]
 
 
 async def test_command_that_exits_at_once(sockets: Path) -> None:

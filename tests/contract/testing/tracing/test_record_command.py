@@ -10,6 +10,7 @@ import pytest
 
 from plugbay import Device, plugin
 from plugbay.errors import PathUnusable
+from plugbay.kernel.processes import read_stat, wait_end
 from plugbay.testing.local.opening import local_kubelet
 from plugbay.testing.tracing import played_kubelet
 from plugbay.testing.tracing.selection import Selection
@@ -29,6 +30,7 @@ from tests.contract.testing.tracing.test_trace_command import (
 )
 
 __all__ = ["gophers", "recorded"]
+PROC = Path("/proc")
 
 
 def read(path: Path) -> list[RecordedLine]:
@@ -54,6 +56,18 @@ async def test_recording_is_kept_by_its_owner_and_shown(gophers: Path, tmp_path:
     assert "geheim" not in path.read_text()
     shown = await command("trace", "--show", str(path), "--only", "Allocate")
     assert "API_TOKEN: ***" in shown.out
+
+
+async def test_plugin_ends_with_a_recording_that_is_killed(tmp_path: Path) -> None:
+    path, told = tmp_path / "recording.jsonl", tmp_path / "pid"
+    words = ("sh", "-c", f"echo $$ > {told}.new; mv {told}.new {told}; exec sleep 600", "{root}")
+    async with start(*PLUGBAY, "record", "-o", str(path), "--", *words) as process:
+        await until_written(told, "\n")
+        stat = read_stat(int(told.read_text()), proc_root=PROC)
+        assert stat is not None
+        process.kill()
+        async with asyncio.timeout(DEADLINE_S):
+            await wait_end(stat.identity, proc_root=PROC)
 
 
 async def test_torn_last_line_is_told_and_left_out(recorded: Path) -> None:

@@ -161,8 +161,8 @@ async def test_file_is_shown_and_filtered(recorded: Path) -> None:
         (["false"], "false ended with exit code 1 before it registered, and printed nothing"),
         (
             ["/nowhere/plugin", "{root}"],
-            "/nowhere/plugin was not started: /nowhere/plugin cannot be run: No such file or directory, and printed "
-            "nothing",
+            "/nowhere/plugin was not started: /nowhere/plugin cannot be run: there is no such program, or it is not "
+            "executable, and printed nothing",
         ),
         (
             ["sh", "-c", "echo {root} >/dev/null; kill -SEGV $$"],

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
+import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from plugbay.kernel import tied
 from plugbay.kernel.processes import ProcessIdentity, kill_session, read_stat, send_signal, signal_group, wait_end
 from plugbay.testing.conformance.reasons import CannotJudge
 from plugbay.testing.conformance.subject.command import SubjectCommand, SubjectLaunch
@@ -125,15 +128,14 @@ class Subject:
 async def start_subject(command: SubjectCommand, root: Path, environ: Mapping[str, str]) -> AsyncIterator[Subject]:
     """Start the plugin, with ``root`` as its kubelet's root; at the end of the block it is ended.
 
+    It ends too when this process is killed, and can end nothing; processes that it started itself may then be left.
+
     Raises:
         CannotJudge: the program is not there, or cannot be run.
     """
     launch = await asyncio.to_thread(command.launch, root)
     try:
         output, process = await _started(launch.words, {**environ, **launch.environment})
-    except OSError as error:
-        raise CannotJudge(f"{launch.words[0]} cannot be run: {error.strerror or error}") from error
-    try:
         leader = _identity(process.pid)
         subject = Subject(process, leader, await _plugin_of(launch, process, leader))
         async with asyncio.TaskGroup() as tasks:
@@ -168,11 +170,17 @@ def _content(path: Path) -> str:
 
 
 async def _started(words: Sequence[str], variables: Mapping[str, str]) -> tuple[int, asyncio.subprocess.Process]:
-    """The process, and the pipe that it prints to. asyncio would wait for a pipe of its own as for the process."""
+    """The process, and the pipe that it prints to. asyncio would wait for a pipe of its own as for the process.
+
+    Raises:
+        CannotJudge: the program cannot be run.
+    """
+    if shutil.which(words[0], path=variables.get("PATH")) is None:
+        raise CannotJudge(f"{words[0]} cannot be run: there is no such program, or it is not executable")
     reading, writing = os.pipe2(os.O_CLOEXEC)
     try:
         process = await asyncio.create_subprocess_exec(
-            *words,
+            *(sys.executable, "-I", "-S", tied.__file__, str(os.getpid()), *words),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=writing,
             stderr=writing,
