@@ -119,8 +119,8 @@ class RecordLines:
             if difference is not None:
                 return {
                     "message": difference.told,
-                    "kept": list(difference.kept),
-                    "bytes": base64.b64encode(difference.between).decode(),
+                    "kept": list(difference.message.kept),
+                    "bytes": base64.b64encode(difference.message.between).decode(),
                 }
         told = {} if (message := record.value) is None else {"message": message}
         return told | {"bytes": base64.b64encode(record.message).decode()}

@@ -10,17 +10,45 @@ from plugbay.wire.message_values import MessageValue
 
 
 @dataclass(frozen=True, slots=True)
-class ListDifference:
-    """A list beside the one before it.
+class MessageDifference:
+    """A message beside another.
 
     Attributes:
-        kept: the numbers of bytes, at the start and at the end, that are those of the list before.
+        kept: the numbers of bytes, at the start and at the end, that are those of the other.
         between: the bytes between them.
-        told: the devices that changed, and the IDs of those that are gone, for people.
     """
 
     kept: tuple[int, int]
     between: bytes
+
+    def whole(self, before: bytes) -> bytes:
+        """The message, from the other one.
+
+        Raises:
+            ValueError: ``kept`` are not two parts of that.
+        """
+        first, last = self.kept
+        if first < 0 or last < 0 or first + last > len(before):
+            raise ValueError(f'"kept" is {first} and {last} bytes of a list of {len(before)}')
+        return before[:first] + self.between + before[len(before) - last :]
+
+
+def message_difference(before: bytes, message: bytes) -> MessageDifference:
+    """The difference of ``message`` from ``before``."""
+    first = common_prefix(before, message)
+    last = common_suffix(before, message, first)
+    return MessageDifference((first, last), message[first : len(message) - last])
+
+
+@dataclass(frozen=True, slots=True)
+class ListDifference:
+    """A list beside the one before it.
+
+    Attributes:
+        told: the devices that changed, and the IDs of those that are gone, for people.
+    """
+
+    message: MessageDifference
     told: MessageValue
 
 
@@ -38,12 +66,10 @@ class ListDifferences:
         self._last[call], self._devices[call] = message, devices
         if before is None:
             return None
-        first = common_prefix(before, message)
-        last = common_suffix(before, message, first)
         changed = [each for name, each in devices.items() if devices_before.get(name) != each]
         gone = [name for name in devices_before if name not in devices]
         told: MessageValue = {"devices": changed, **({"gone": gone} if gone else {})}
-        return ListDifference((first, last), message[first : len(message) - last], told)
+        return ListDifference(message_difference(before, message), told)
 
     def whole(self, call: int, between: bytes, kept: Any) -> bytes:
         """The next list of a call, whole.
@@ -61,9 +87,7 @@ class ListDifferences:
         if before is None:
             raise ValueError(f"this list says what changed, and no list of call {call} is before it")
         first, last = map(int, kept)
-        if first < 0 or last < 0 or first + last > len(before):
-            raise ValueError(f'"kept" is {first} and {last} bytes of a list of {len(before)}')
-        self._last[call] = message = before[:first] + between + before[len(before) - last :]
+        self._last[call] = message = MessageDifference((first, last), between).whole(before)
         return message
 
     def end(self, call: int) -> None:

@@ -116,12 +116,17 @@ def without_newer_fields(path: str, encoded: bytes, version: KubeletVersion | No
 def with_masked_values(path: str, encoded: bytes, masked: Callable[[str, str], str]) -> bytes:
     """An Allocate answer with the values of variables and annotations that ``masked`` makes of name and value.
 
-    Every other message, and what cannot be read, is returned as it is.
+    An answer that cannot be read becomes as many bytes 0xFF, which cannot be read either; texts in fields that we do
+    not know are left out with all such fields. Every other message is returned as it is.
     """
-    message = read_message(path, encoded, is_answer=True) if path == ALLOCATE else None
-    if not isinstance(message, pb.AllocateResponse):
+    if path != ALLOCATE:
         return encoded
-    has_masked = False
+    message = read_message(path, encoded, is_answer=True)
+    if not isinstance(message, pb.AllocateResponse):
+        return b"\xff" * len(encoded)
+    has_masked = any(map(_has_unknown_text, (message, *message.container_responses)))
+    if has_masked:
+        message.DiscardUnknownFields()
     for container in message.container_responses:
         for values in (container.envs, container.annotations):
             for name, value in list(values.items()):
@@ -154,12 +159,19 @@ def _is_map(field: FieldDescriptor) -> bool:
     return field.message_type is not None and field.message_type.GetOptions().map_entry
 
 
-def _value(message: Message) -> MessageValue:
+def _has_unknown_text(message: Message) -> bool:
+    return any(not isinstance(unknown.data, int) for unknown in _unknown_fields(message))
+
+
+def _unknown_fields(message: Message) -> Any:
     from google.protobuf.unknown_fields import UnknownFieldSet  # imported here: only onlookers read unknown fields
 
+    return UnknownFieldSet(message)  # types-protobuf does not know that it can be iterated over
+
+
+def _value(message: Message) -> MessageValue:
     value: MessageValue = {field.name: _field(field, content) for field, content in message.ListFields()}
-    unknowns: Any = UnknownFieldSet(message)  # types-protobuf does not know that it can be iterated over
-    for unknown in unknowns:
+    for unknown in _unknown_fields(message):
         value.setdefault(f"unknown field {unknown.field_number}", []).append(_unknown(unknown.data))
     return value
 

@@ -66,8 +66,27 @@ def test_values_are_masked_in_the_bytes_and_the_rest_survives() -> None:
 def test_records_without_secrets_stay_the_same() -> None:
     plain = pb.AllocateResponse(container_responses=[pb.ContainerAllocateResponse(envs={"A": "1"})])
     ended = replace(answer(b"", TrafficEvent.END), failure=RpcFailed(RpcCode.INTERNAL, "no power: 5 % = little"))
-    for record in (ended, answer(plain.SerializeToString()), answer(b"\xff"), answer(b"", TrafficEvent.REQUEST)):
+    for record in (ended, answer(plain.SerializeToString()), answer(b"", TrafficEvent.REQUEST)):
         assert masked(record) is record
+
+
+@pytest.mark.parametrize("encoded", [b"TOKEN=s3cret", b"\x0a\x02\x0a\xff s3cret"])
+def test_answer_that_cannot_be_read_is_masked_whole_and_cannot_be_read_either(encoded: bytes) -> None:
+    record = masked(answer(encoded))
+    assert record.message == b"\xff" * len(encoded)
+    assert record.value is None
+    assert masked(record) == record
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_texts_in_unknown_fields_are_left_out(is_nested: bool) -> None:
+    unknown = b"\xc2\x3e\x06s3cret"
+    known = pb.ContainerAllocateResponse(envs={"A": "1"}).SerializeToString() + (unknown if is_nested else b"")
+    encoded = b"\x0a%c%b" % (len(known), known) + (b"" if is_nested else unknown)
+    assert b"s3cret" in encoded
+    record = masked(answer(encoded))
+    assert b"s3cret" not in record.message
+    assert record.value == {"container_responses": [{"envs": {"A": "1"}}]}
 
 
 @pytest.mark.parametrize(

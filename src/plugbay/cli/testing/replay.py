@@ -72,11 +72,10 @@ def run(args: argparse.Namespace) -> int:
 
 async def _replayed(args: argparse.Namespace, selection: Selection) -> ReplayReport:
     with opened(args.file) as file:
-        header, read = read_recording(file, args.file, torn=tell_torn)
-        lines = list(read)
-    records = [line.event for line in lines if isinstance(line.event, TrafficRecord)]
-    if args.command:
-        return await replay_trace(records, plugin_command(args), os.environ, selection, source=args.file)
-    if args.plugin is not None:
-        return await replay_to_socket(records, args.plugin, selection, source=args.file)
-    return await replay_to_manager(header, lines, selection, clock=SystemClock(), source=args.file)
+        header, lines = read_recording(file, args.file, torn=tell_torn)
+        records = (line.event for line in lines if isinstance(line.event, TrafficRecord))
+        if args.command:
+            return await replay_trace(records, plugin_command(args), os.environ, selection, source=args.file)
+        if args.plugin is not None:
+            return await replay_to_socket(records, args.plugin, selection, source=args.file)
+        return await replay_to_manager(header, lines, selection, clock=SystemClock(), source=args.file)

@@ -32,7 +32,7 @@ def compare_call(call: ReplayedCall, answer: bytes | None, failure: RpcFailed | 
     if call.failure is not None or failure is not None:
         before, now = _status(call.failure), _status(failure)
         return [] if before == now else [f"{before} in the recording, {now} now"]
-    before_value, now_value = _value(call, call.answers[0] if call.answers else None), _value(call, answer)
+    before_value, now_value = _value(call, call.answer), _value(call, answer)
     return _told(before_value, now_value)
 
 
@@ -60,7 +60,7 @@ def _value(call: ReplayedCall, answer: bytes | None) -> Any:
     masked = with_masked_values(call.method, answer, masked_value)
     value = message_value(call.method, masked, is_answer=True)
     if value is None:
-        return f"bytes {answer.hex()}"
+        return f"bytes {masked.hex()}"
     if call.method == LIST_AND_WATCH:
         return {"devices": {str(each.pop("ID", "")): each for each in value.get("devices", [])}}
     return value

@@ -16,7 +16,7 @@ class ReplayedCall:
 
     Attributes:
         number: its number in the recording.
-        answers: the messages that the plugin answered.
+        answer: the first message that the plugin answered.
         failure: the status that the plugin answered; None for messages, or nothing.
         is_answered: whether the plugin answered at all, rather than that the kubelet gave up or a fault came between.
     """
@@ -25,7 +25,7 @@ class ReplayedCall:
     method: str
     resource: str
     request: bytes
-    answers: list[bytes] = field(default_factory=list)
+    answer: bytes | None = None
     failure: RpcFailed | None = None
     is_answered: bool = False
 
@@ -105,9 +105,11 @@ class _Plan:
             self._take_request(record)
         elif (call := self._calls.get(record.call)) is not None and record.sender is Party.PLUGIN:
             call.is_answered = True
+            if call.answer is not None:
+                return
             if record.event is TrafficEvent.ANSWER:
-                call.answers.append(record.message)
-            elif record.event is TrafficEvent.END and not call.answers:
+                call.answer = record.message
+            elif record.event is TrafficEvent.END:
                 call.failure = record.failure
 
     def _take_registration(self, record: TrafficRecord) -> None:

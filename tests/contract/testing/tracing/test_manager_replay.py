@@ -160,7 +160,9 @@ def lines_until(node: Node, began: Callable[[], object], text: bytes) -> list[st
     return [f"{line.decode()}\n" for line in taken]
 
 
-async def test_recording_that_begins_in_the_middle(root: Path) -> None:
+@pytest.fixture
+async def late_recording(root: Path) -> Recording:
+    """It begins when pod two has g2."""
     began, loop = asyncio.Event(), asyncio.get_running_loop()
     async with asyncio.timeout(60), running_node(root) as node, gophers(node, "g1", "g2", "g3", "g4"):
         for name in ("one", "two"):
@@ -176,9 +178,25 @@ async def test_recording_that_begins_in_the_middle(root: Path) -> None:
         for name in ("two", "three"):
             await node.gone(name, gracePeriodSeconds="0")
     header, lines = read_recording(reading.result(), "r.jsonl")
-    report = await replayed((header, list(lines)))
+    return header, list(lines)
+
+
+async def test_recording_that_begins_in_the_middle(late_recording: Recording) -> None:
+    report = await replayed(late_recording)
     assert differing(report) == []
     assert "admit of pod default/three" in [step.title.partition("  ")[2] for step in report.steps]
+
+
+async def test_held_device_that_is_not_listed_is_told(late_recording: Recording) -> None:
+    def otherwise(event: Any) -> Any:
+        if isinstance(event, PodEvent) and event.step is RecordedStep.HELD:
+            return replace(event, devices={"c": {RESOURCE: ("g9",)}})
+        return event
+
+    report = await replayed(changed(late_recording, otherwise))
+    [held] = [step for step in report.steps if "held by pod" in step.title]
+    assert held.differences is None
+    assert held.reason == (f"its devices cannot be given to it before: c: {RESOURCE}: g9 in the recording, g1 now")
 
 
 class Gophers(DevicePlugin):

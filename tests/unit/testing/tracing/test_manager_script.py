@@ -13,12 +13,14 @@ import pytest
 from plugbay.errors import InvalidDocument, RpcCode, RpcFailed
 from plugbay.testing.tracing.manager.derived_pods import Call, derived_pods
 from plugbay.testing.tracing.manager.script import PluginAct, PluginTurn, PodTurn, RecordedCall, script_of
-from plugbay.traffic.file_format import read_recording
+from plugbay.traffic.file_format import RecordedLine, read_recording
 from plugbay.traffic.pod_events import RecordedStep
+from plugbay.traffic.records import Party, TrafficEvent, TrafficRecord
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
-from plugbay.wire.message_values import ALLOCATE
+from plugbay.wire.message_values import ALLOCATE, LIST_AND_WATCH
 
 GOLDEN = Path(__file__).parents[3] / "golden/testing/recording.jsonl"
+IDS = range(1000)
 LINES = GOLDEN.read_text(encoding="utf-8").splitlines(keepends=True)
 GOPHER = "example.com/gopher"
 SERVICE = "/v1beta1.DevicePlugin/"
@@ -97,6 +99,30 @@ def test_script_has_turns_and_calls_with_their_lines() -> None:
         (3, ALLOCATE, None, "rpc error: code = Internal desc = no power: 5 % left, über")
     ]
     assert isinstance(script.calls[0], RecordedCall)
+
+
+def test_lists_are_kept_by_their_differences() -> None:
+    lists = [
+        pb.ListAndWatchResponse(
+            devices=[pb.Device(ID=f"g{each:04}", health="Unhealthy" if each == sick else "Healthy") for each in IDS]
+        ).SerializeToString()
+        for sick in IDS[::50]
+    ]
+    passed = [
+        TrafficRecord(0.0, TrafficEvent.ANSWER, Party.PLUGIN, 1, call, resource, LIST_AND_WATCH, message)
+        for message in lists
+        for call, resource in ((1, GOPHER), (2, "example.com/mole"))
+    ]
+    script = script_of((RecordedLine(line, each) for line, each in enumerate(passed, start=2)), "r")
+    found: dict[str, list[bytes]] = {GOPHER: [], "example.com/mole": []}
+    kept = 0
+    for turn in script.turns:
+        if isinstance(turn, PluginTurn) and turn.list is not None:
+            before = found[turn.resource][-1] if found[turn.resource] else b""
+            found[turn.resource].append(turn.list.whole(before))
+            kept += len(turn.list.between)
+    assert found == {GOPHER: lists, "example.com/mole": lists}
+    assert kept < 4 * len(lists[0])
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -91,6 +91,7 @@ class _Replay:
         self._selection = selection
         self._stack = stack
         self._plugins: dict[str, PlayedPlugin] = {}
+        self._lists: dict[str, bytes] = {}
         self._count = 0
         self._line = 0
 
@@ -127,9 +128,11 @@ class _Replay:
                 if plugin is not None:
                     await plugin.close()
                 await self._register(turn)
-            case PluginAct.LIST if plugin is not None:
-                plugin.send(turn.message)
-                if (wanted := _devices(turn.message)) is not None and not await self._until(turn.resource, wanted):
+            case PluginAct.LIST if plugin is not None and turn.list is not None:
+                message = turn.list.whole(self._lists.get(turn.resource, b""))
+                self._lists[turn.resource] = message
+                plugin.send(message)
+                if (wanted := _devices(message)) is not None and not await self._until(turn.resource, wanted):
                     problem = f"the manager has not taken this list within {TAKES_S:g} s"
                     self._tell(turn.line, turn.resource, "ListAndWatch", [problem])
             case PluginAct.END if plugin is not None:
@@ -198,17 +201,21 @@ class _Replay:
                     await self._prepare(turn, turn.outcome)
 
     async def _hold(self, event: PodEvent) -> None:
-        """Admit a pod that had its devices before the recording; a plugin that is away now has them from nowhere."""
+        """Admit a pod that had its devices before the recording; a device that is not listed now comes from nowhere."""
         for resources in event.devices.values():
             for resource, ids in resources.items():
                 self.answers.held[resource] = (*self.answers.held.get(resource, ()), *ids)
+        problems = []
         try:
             await self._manager.admit(_request(event))
+            problems = self._given_otherwise(event)
         except AdmissionError as error:
-            problem = f"its devices cannot be given to it before: {error}"
-            self._tell(self._line, "", f"held by pod {self._name(event)}", None, problem)
+            problems = [str(error)]
         finally:
             self.answers.held.clear()
+        if problems:
+            problem = f"its devices cannot be given to it before: {'; '.join(problems)}"
+            self._tell(self._line, "", f"held by pod {self._name(event)}", None, problem)
 
     async def _admit(self, turn: PodTurn, outcome: PodEvent) -> None:
         now = ""
@@ -221,13 +228,18 @@ class _Replay:
         before = _words(turn, f"refused: {outcome.problem}") if outcome.step is RecordedStep.REFUSED else ""
         differences = _differ(before or "admitted", now or "admitted")
         if not before and not now:
-            held = self._manager.devices_of(PodUid(turn.event.uid))
-            for container, resources in outcome.devices.items():
-                for resource, ids in resources.items():
-                    given = held.get(ContainerName(container), {}).get(ResourceName(resource), ())
-                    for each in _differ(", ".join(ids), ", ".join(given)):
-                        differences.append(f"{container}: {resource}: {each}")
+            differences = self._given_otherwise(outcome)
         self._tell_pod(turn, differences)
+
+    def _given_otherwise(self, outcome: PodEvent) -> list[str]:
+        """The devices that a pod has now, where they are not those of the recording."""
+        held, differences = self._manager.devices_of(PodUid(outcome.uid)), []
+        for container, resources in outcome.devices.items():
+            for resource, ids in resources.items():
+                given = held.get(ContainerName(container), {}).get(ResourceName(resource), ())
+                for each in _differ(", ".join(ids), ", ".join(given)):
+                    differences.append(f"{container}: {resource}: {each}")
+        return differences
 
     def _is_released(self, call: RecordedCall) -> bool:
         """Whether the manager has heard of the end of a call by which devices become free."""

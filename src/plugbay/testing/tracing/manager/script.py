@@ -9,6 +9,7 @@ from enum import Enum
 from plugbay.errors import InvalidDocument, RpcFailed
 from plugbay.testing.tracing.manager.derived_pods import derived_pods
 from plugbay.traffic.file_format import RecordedLine
+from plugbay.traffic.list_differences import MessageDifference, message_difference
 from plugbay.traffic.pod_events import PodEvent, RecordedStep
 from plugbay.traffic.records import Party, TrafficEvent, TrafficRecord
 from plugbay.wire.message_values import LIST_AND_WATCH, REGISTER, method_name
@@ -28,7 +29,8 @@ class PluginTurn:
 
     Attributes:
         line: of the recording.
-        message: the encoded registration or list; empty for a plugin that registered before the recording.
+        message: the encoded registration; empty for a plugin that registered before the recording.
+        list: a list, as its difference from the resource's list in the turn before, at first from an empty one.
         refusal: the status of a registration that was refused.
         is_answered: whether a registration was answered.
     """
@@ -37,6 +39,7 @@ class PluginTurn:
     act: PluginAct
     resource: str
     message: bytes = b""
+    list: MessageDifference | None = None
     refusal: RpcFailed | None = None
     is_answered: bool = False
 
@@ -139,6 +142,7 @@ class _Reading:
         self._calls: dict[int, RecordedCall] = {}
         self._asked: dict[tuple[str, str, RecordedStep], PodTurn] = {}
         self._live: set[str] = set()
+        self._last: dict[str, bytes] = {}
 
     def take(self, line: RecordedLine) -> None:
         if isinstance(line.event, PodEvent):
@@ -176,7 +180,10 @@ class _Reading:
             self._live.add(record.resource)  # it was found by its socket, or registered before the file begins
             yield PluginTurn(number, PluginAct.REGISTER, record.resource)
         if record.event is TrafficEvent.ANSWER:
-            yield PluginTurn(number, PluginAct.LIST, record.resource, record.message)
+            before = self._last.get(record.resource, b"")
+            self._last[record.resource] = record.message
+            difference = message_difference(before, record.message)
+            yield PluginTurn(number, PluginAct.LIST, record.resource, list=difference)
         elif record.event is TrafficEvent.END and record.sender is Party.PLUGIN:
             self._live.discard(record.resource)
             yield PluginTurn(number, PluginAct.END, record.resource)
