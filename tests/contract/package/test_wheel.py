@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import tarfile
@@ -108,8 +109,18 @@ CLEAN: Final = {
 async def command(*words: str) -> str:
     """Run a program to its end, in a directory outside the checkout; returns what it printed."""
     process = await asyncio.create_subprocess_exec(
-        *words, env=CLEAN, cwd="/", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        *words,
+        env=CLEAN,
+        cwd="/",
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
     )
-    out, errors = await asyncio.wait_for(process.communicate(), 2 * DEADLINE_S)
+    try:
+        out, errors = await asyncio.wait_for(process.communicate(), 2 * DEADLINE_S)
+    finally:
+        if process.returncode is None:  # pip --python runs another pip
+            os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
     assert process.returncode == 0, errors.decode()
     return out.decode()

@@ -17,6 +17,7 @@ from plugbay.cli.printing.logs import configure_logs
 from plugbay.cli.printing.output import show, show_note
 from plugbay.documents.texts import Document, read_documents
 from plugbay.errors import OperatorError, PathUnusable, UsageError
+from plugbay.model.dns import is_subdomain
 from plugbay.plugins.nvidia.migrating import manifests as nvidia
 from plugbay.sdk.author.needs import Need, Variable
 from plugbay.sdk.deploying.deployment import FILES, Deployment, default_name, is_file_name
@@ -107,6 +108,8 @@ def _migrated(documents: Sequence[ForeignSettings], words: Sequence[str], args: 
         raise UsageError(f"{problem}: say --from {' or --from '.join(_ORIGINS)}")
     match args.origin or seen[0]:
         case squat.ORIGIN:
+            if args.domain and not is_subdomain(args.domain):
+                raise UsageError(f"--domain {args.domain}: a domain has lower-case letters, digits, - and . only")
             return squat.migrate_squat(documents, words, args.domain)
         case _:
             return nvidia.migrate_nvidia(documents, words)

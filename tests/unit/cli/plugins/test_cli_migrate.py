@@ -171,6 +171,89 @@ def test_values_that_any_chart_may_have_are_nvidias_if_an_option_says_so(
     assert [each.split(": ")[1] for each in err.splitlines()] == ["what"]
 
 
+def test_null_takes_a_default_of_the_chart_away_and_what_is_empty_needs_no_care(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "values").write_text(
+        "migStrategy: none\naffinity: null\ntolerations: null\nnodeSelector: {}\nfullnameOverride: ''\n"
+        "nfd: {nameOverride: x}\nimagePullSecrets: []\npodAnnotations: {}\n"
+    )
+    _, objects, err = migrated(capsys, str(tmp_path / "values"))
+    pod = objects[-1]["spec"]["template"]["spec"]
+    assert (err, "affinity" in pod, "tolerations" in pod) == ("", False, False)
+
+
+@pytest.mark.parametrize(
+    ("values", "is_left"),
+    [
+        ("nfd: {enabled: true}", True),
+        ("gfd: {enabled: true}\nnfd: {nameOverride: x}", True),
+        ("nfd: {enabled: false, master: {}}", False),
+        ("gfd: {enabled: true}\nnfd: {enabled: false}", False),
+    ],
+)
+def test_feature_discovery_counts_where_the_chart_would_install_it(
+    values: str, *, is_left: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Source: chart nvidia-device-plugin 0.20, ``Chart.yaml``: the condition is ``nfd.enabled,gfd.enabled``."""
+    (tmp_path / "values").write_text(f"migStrategy: none\n{values}\n")
+    notes, _, err = migrated(capsys, str(tmp_path / "values"))
+    [note] = [each for each in notes if ": nfd" in each]
+    assert ("NOT TAKEN OVER" in note, note in err) == (is_left, is_left)
+
+
+DAEMON_SET = """
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: devices, annotations: {meta.helm.sh/release-name: r, meta.helm.sh/release-namespace: n}}
+spec:
+  template:
+    spec:
+      hostNetwork: false
+      containers:
+      - name: devices
+        image: IMAGE
+        args: ARGS
+        env: ENV
+        envFrom: []
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: devices}
+"""
+
+
+def test_variables_of_squat_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    env = (
+        "[{name: DOMAIN, value: b.io}, {name: LOG_LEVEL, value: all}, {name: TZ, value: UTC},"
+        " {name: LISTEN, valueFrom: {fieldRef: {fieldPath: x}}}]"
+    )
+    args = "[--domain, a.io, --device, '{name: fuse, groups: [{paths: [{path: /dev/fuse}]}]}']"
+    text = DAEMON_SET.replace("IMAGE", "r.example/squat/generic-device-plugin:1").replace("ARGS", args)
+    (tmp_path / "f").write_text(text.replace("ENV", env))
+    notes, objects, err = migrated(capsys, str(tmp_path / "f"))
+    assert yaml.safe_load(objects[0]["data"]["devices.yaml"])["domain"] == "a.io"
+    told = {each.partition(": ")[2] for each in notes}
+    env_of = "spec.template.spec.containers[0].env"
+    assert {
+        f"{env_of}[0]: done otherwise: of no effect: --domain=a.io counts",
+        f"{env_of}[1]: done otherwise: the log has plugbay's levels; see --log-level",
+        f"{env_of}[2]: NOT TAKEN OVER: squat's plugin has no variable TZ",
+        f"{env_of}[3]: NOT TAKEN OVER: the value of LISTEN is not known here",
+        "the whole: done otherwise: the manifest brings the rights that the plugin needs",
+    } <= told
+    assert len(err.splitlines()) == 3, "both variables, and hostNetwork"
+
+
+def test_daemon_set_of_nvidia_without_settings_needs_no_care(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = DAEMON_SET.replace("IMAGE", "r.example/k8s-device-plugin:1").replace("ARGS", "[]").replace("ENV", "[]")
+    (tmp_path / "f").write_text(text.replace("hostNetwork: false", "priorityClassName: x"))
+    _, objects, err = migrated(capsys, str(tmp_path / "f"))
+    assert (command(objects), err) == (["nvidia"], "")
+
+
 def test_objects_in_a_list_of_kubectl_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     objects = list(yaml.safe_load_all((GOLDEN / "nvidia-daemonset.yaml").read_text()))
     objects[-1]["metadata"] |= {"uid": "u", "generation": 3}
@@ -199,6 +282,8 @@ def test_values_for_our_chart(capsys: pytest.CaptureFixture[str]) -> None:
             "devices.yaml:6:13: ",
         ),
         ("devices: []\n---\nmigStrategy: none\n", (), "the files are for squat and nvidia: say --from"),
+        ("devices: [{name: zz, groups: [{paths: [{path: /x}]}]}]\n", ("--domain=A b",), "--domain A b: a domain has"),
+        (f"devices: [{{name: {'z' * 64}, groups: [{{paths: [{{path: /x}}]}}]}}]\n", (), "nothing of it can be served"),
         ("migStrategy: half\n", (), "half"),
         ("migStrategy: none\n---\nmigStrategy: none\n", (), "f.yaml:3: a second plugin; migrate each by itself"),
         ("migStrategy: [\n", (), "not valid YAML"),

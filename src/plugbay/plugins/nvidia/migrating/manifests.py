@@ -30,8 +30,8 @@ _OF_MANAGER: Final = {
     "FALLBACK_STRATEGIES": flags.FALLBACK_STRATEGIES,
 }
 _CONFIG_FIELDS: Final = frozenset({"version", "flags", "resources", "sharing", "imex"})
+_CHECKSUM: Final = ("spec", "template", "metadata", "annotations", "checksum/config")
 _CONFIG_NAME: Final = "config.yaml"
-_RIGHTS: Final = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 
 
 def is_nvidia(settings: ForeignSettings) -> bool:
@@ -113,6 +113,7 @@ def _read_plugin(settings: ForeignSettings, reading: NvidiaReading, maps: Mappin
         elif program != _MANAGER:
             settings.note(NoteKind.LEFT, container, _OTHERS.get(program, "it is not NVIDIA's plugin"))
     _read_maps(settings, reading, maps, is_managed=is_managed)
+    settings.note(NoteKind.OTHERWISE, _CHECKSUM, "a config file that changes is read again")
     settings.note_rest("a manifest of ours has no such setting")
 
 
@@ -174,17 +175,10 @@ def _read_configurations(documents: Sequence[ForeignSettings], reading: NvidiaRe
 
 def _note_others(settings: ForeignSettings) -> None:
     """Tell of objects that are not the plugin's workload."""
-    kind = workloads.kind_of(settings)
-    for program, text in _OTHERS.items():
-        if _runs(settings, program) and not _runs(settings, _PLUGIN):
-            settings.note(NoteKind.LEFT, (), text)
-    if kind == "ConfigMap":
-        for field in ("apiVersion", "kind", "metadata"):
-            settings.note(NoteKind.OTHERWISE, (field,), "it has the name of the DaemonSet")
-        settings.note_rest("no volume of the plugin has this ConfigMap")
-    elif kind in _RIGHTS:
-        settings.note(NoteKind.OTHERWISE, (), "the manifest brings the rights that the plugin needs")
-    elif kind and not _runs(settings, _PLUGIN):
-        settings.note(NoteKind.LEFT, (), f"a {kind} is not part of the plugin")
-    elif not kind:
+    if not workloads.kind_of(settings):
         settings.note_rest("neither the chart nor the plugin has it")
+    elif not _runs(settings, _PLUGIN):
+        for program, text in _OTHERS.items():
+            if _runs(settings, program):
+                settings.note(NoteKind.LEFT, (), text)
+        workloads.note_other_object(settings)

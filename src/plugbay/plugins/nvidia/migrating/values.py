@@ -27,6 +27,8 @@ _FLAGS: Final = {
     ("cdi", "nvidiaHookPath"): flags.CDI_HOOK_PATH,
     ("cdi", "featureFlags"): flags.CDI_FEATURE_FLAGS,
 }
+_FEATURES: Final = "nfd"
+_NO_FEATURES: Final = "of no effect: neither nfd.enabled nor gfd.enabled installs it"
 _OTHERWISE: Final = {
     "image": "the image is yours, by --image",
     "updateStrategy": "pods are replaced a few at a time",
@@ -38,7 +40,7 @@ _OTHERWISE: Final = {
 }
 _NAMES: Final = {"fullnameOverride": "name", "namespaceOverride": "namespace"}
 _LEFT: Final = {
-    "nfd": "Node Feature Discovery is a project of its own: install its chart",
+    _FEATURES: "Node Feature Discovery is a project of its own: install its chart",
     "imagePullSecrets": "values of our chart have it (-o values); a manifest has not",
     "podAnnotations": "our pods have none",
     "nameOverride": "give --name",
@@ -89,10 +91,13 @@ def read_values(settings: ForeignSettings, reading: NvidiaReading) -> None:
     _read_parts(settings, reading)
     for key, text in _OTHERWISE.items():
         settings.note(NoteKind.OTHERWISE, (key,), text)
+    if settings.at(_FEATURES, "enabled") is False or (
+        settings.at(_FEATURES, "enabled") is None and settings.at("gfd", "enabled") is not True
+    ):
+        settings.note(NoteKind.OTHERWISE, (_FEATURES,), _NO_FEATURES)
     for key, text in _LEFT.items():
-        if settings.at(key) in ([], {}, "", None):
-            settings.note(NoteKind.OTHERWISE, (key,), "empty, which is the same here")
-        settings.note(NoteKind.LEFT, (key,), text)
+        if settings.at(key) not in ([], {}, "", None):
+            settings.note(NoteKind.LEFT, (key,), text)
     settings.note_rest(_UNKNOWN)
 
 

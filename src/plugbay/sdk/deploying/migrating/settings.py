@@ -104,8 +104,10 @@ class ForeignSettings:
         self.notes.append(MigrationNote(kind, self.place(path), self._setting(path), text))
 
     def note_rest(self, text: str) -> None:
-        """Tell that each setting without a note is not taken over."""
+        """Tell that each setting without a note is not taken over, unless it is empty."""
         for path in list(self._unnoted(self.value, ())):
+            if path and self.at(*path) in ([], {}, "", None):
+                self.note(NoteKind.OTHERWISE, path, "empty, which is the same here")
             self.note(NoteKind.LEFT, path, text)
 
     def _unnoted(self, value: object, path: FieldPath) -> Iterator[FieldPath]:

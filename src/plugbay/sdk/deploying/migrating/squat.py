@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from plugbay.documents.texts import read_documents, to_yaml
 from plugbay.errors import InvalidDocument, UsageError
-from plugbay.model.dns import is_subdomain
+from plugbay.model.dns import MAX_LABEL, is_subdomain
 from plugbay.model.field_path import FieldPath
 from plugbay.sdk.deploying.deployment import FILES
 from plugbay.sdk.deploying.migrating import workloads
@@ -41,7 +41,9 @@ _OTHERS: Final = {
     "listen": "metrics and probes are at :9400, and their metrics have other names",
     "log-level": "the log has plugbay's levels; see --log-level",
 }
+_VARIABLES: Final = ("DOMAIN", "PLUGIN_DIRECTORY", "LISTEN", "LOG_LEVEL")
 _UNKNOWN: Final = "not a setting of squat's plugin, which ignores it as well, or not in a form that is known here"
+_NO_PLACE: Final = "a manifest of ours has no such setting"
 
 
 def is_squat(settings: ForeignSettings) -> bool:
@@ -98,10 +100,12 @@ class _SquatReader:
         for config in configs:
             self._read_config(config)
         for each in self._documents:
-            if each in found or each in configs:
+            if each in configs:
                 each.note_rest(_UNKNOWN)
-            elif kind := workloads.kind_of(each):
-                each.note_rest(f"a {kind} is not part of the plugin; ours come by --with")
+            elif each in found:
+                each.note_rest(_NO_PLACE)
+            elif workloads.kind_of(each):
+                workloads.note_other_object(each)
             else:
                 each.note_rest("it is neither a config file of squat's plugin nor an object of Kubernetes")
         return self._result()
@@ -137,14 +141,20 @@ class _SquatReader:
                 settings.note(NoteKind.OTHERWISE, path, "plugbay serve")
             notes: list[MigrationNote] = []
             self._read_flags([(word, settings.place(path), (settings, path)) for word, path in words[own:]], notes)
-            variables = {"DOMAIN": "--domain", "PLUGIN_DIRECTORY": "--plugin-directory", "LISTEN": "--listen"}
             for at in settings.items(*container, "env"):
-                name, value = (settings.at(*container, "env", at, key) for key in ("name", "value"))
-                if not (isinstance(name, str) and isinstance(value, str)) or (name == "DOMAIN" and self._domain):
-                    continue
-                if name in variables:
-                    here = (*container, "env", at)
-                    self._read_flags([(f"{variables[name]}={value}", settings.place(here), (settings, here))], notes)
+                self._read_variable(settings, (*container, "env", at), notes)
+
+    def _read_variable(self, settings: ForeignSettings, at: FieldPath, notes: list[MigrationNote]) -> None:
+        name, value = (settings.at(*at, key) for key in ("name", "value"))
+        if name not in _VARIABLES:
+            settings.note(NoteKind.LEFT, at, f"squat's plugin has no variable {name}")
+        elif not isinstance(value, str):
+            settings.note(NoteKind.LEFT, at, f"the value of {name} is not known here")
+        elif name == "DOMAIN" and self._domain:
+            settings.note(NoteKind.OTHERWISE, at, f"of no effect: --domain={self._domain} counts")
+        else:
+            flag = str(name).lower().replace("_", "-")
+            self._read_flags([(f"--{flag}={value}", settings.place(at), (settings, at))], notes)
 
     def _read_flags(
         self,
@@ -157,14 +167,7 @@ class _SquatReader:
             place = begin
             name, equals, value = word.partition("=")
             places = [setting]
-            if not equals and name.lstrip("-") in (
-                "device",
-                "domain",
-                "plugin-directory",
-                "listen",
-                "log-level",
-                "config",
-            ):
+            if not equals and name.lstrip("-") in _FLAGS:
                 value, at, further = next(following, ("", begin, None))
                 place = at if further is not None else begin
                 places.append(further)
@@ -233,6 +236,10 @@ class _SquatReader:
             settings.note(NoteKind.LEFT, at, "its name is not one: two or more of a-z, 0-9 and -, no - first or last")
             return []
         name = name.strip()
+        if len(name) > MAX_LABEL:
+            problem = f"the name has {len(name)} characters, and that of a resource at most {MAX_LABEL}"
+            settings.note(NoteKind.LEFT, at, problem)
+            return []
         known = [each["name"] for each in (*self._entries, *self._of_flags)]
         if name in known:
             settings.note(NoteKind.LEFT, at, f"there is a device {name} already, and squat's plugin would not start")

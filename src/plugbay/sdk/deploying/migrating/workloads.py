@@ -12,6 +12,7 @@ from plugbay.model.field_path import FieldPath
 from plugbay.model.selectors import Operator, Requirement, Selector
 from plugbay.sdk.deploying.migrating.settings import ForeignSettings, NoteKind
 
+RIGHTS: Final = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 WORKLOADS: Final = ("DaemonSet", "Deployment", "Job", "Pod")
 OURS: Final = {
     "image": "the image is yours, by --image",
@@ -44,6 +45,8 @@ _OF_SERVER: Final[Sequence[FieldPath]] = (
     *(("metadata", each) for each in ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")),
     ("metadata", "annotations", "deprecated.daemonset.template.generation"),
     ("metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"),
+    ("metadata", "annotations", "meta.helm.sh/release-name"),
+    ("metadata", "annotations", "meta.helm.sh/release-namespace"),
     ("spec", "revisionHistoryLimit"),
     ("spec", "template", "metadata", "creationTimestamp"),
     ("status",),
@@ -90,7 +93,7 @@ def read_workload(settings: ForeignSettings) -> dict[str, Any]:
         settings.note(otherwise, path, "the label is app.kubernetes.io/name")
     settings.note(otherwise, ("spec", "updateStrategy"), "pods are replaced a few at a time")
     for known in _OF_SERVER:
-        settings.note(otherwise, known, "the API server's")
+        settings.note(otherwise, known, "the API server's, or Helm's")
     spec = template_of(settings)
     pod |= {"tolerations": (), "affinity": ()} | read_placement(settings, spec)
     for field, text in _OF_POD.items():
@@ -112,7 +115,7 @@ def read_placement(settings: ForeignSettings, at: FieldPath) -> dict[str, Any]:
     if isinstance(selector, dict) and all(isinstance(each, str) for each in selector.values()):
         found["node_selector"] = selector
         settings.note(NoteKind.TAKEN, (*at, "nodeSelector"), "the same")
-    tolerations = settings.at(*at, "tolerations")
+    tolerations = _given(settings, (*at, "tolerations"), [])
     if isinstance(tolerations, list) and all(isinstance(each, dict) for each in tolerations):
         found["tolerations"] = tolerations
         settings.note(NoteKind.TAKEN, (*at, "tolerations"), "the same")
@@ -121,9 +124,14 @@ def read_placement(settings: ForeignSettings, at: FieldPath) -> dict[str, Any]:
     return found
 
 
+def _given(settings: ForeignSettings, path: FieldPath, none: object) -> object:
+    """The value at ``path``; ``none`` for a null, by which Helm takes a default away."""
+    return none if path[-1] in settings.keys(*path[:-1]) and settings.at(*path) is None else settings.at(*path)
+
+
 def _read_affinity(settings: ForeignSettings, at: FieldPath) -> tuple[Selector, ...] | None:
     """The conditions on nodes; None if there are none that a manifest of ours can have."""
-    if settings.at(*at) == {}:
+    if _given(settings, at, {}) == {}:
         settings.note(NoteKind.TAKEN, at, "none, the same")
         return ()
     place = (*at, "nodeAffinity", _REQUIRED, "nodeSelectorTerms")
@@ -172,6 +180,19 @@ def note_container(settings: ForeignSettings, container: FieldPath, but: Iterabl
     for field, text in OURS.items():
         if field not in but:
             settings.note(NoteKind.OTHERWISE, (*container, field), text)
+
+
+def note_other_object(settings: ForeignSettings) -> None:
+    """Tell of an object beside the workload, of a ConfigMap what has no note yet."""
+    kind = kind_of(settings)
+    if kind == "ConfigMap":
+        for field in ("apiVersion", "kind", "metadata"):
+            settings.note(NoteKind.OTHERWISE, (field,), "it has the name of the DaemonSet")
+        settings.note_rest("no volume of the plugin has this ConfigMap")
+    elif kind in RIGHTS:
+        settings.note(NoteKind.OTHERWISE, (), "the manifest brings the rights that the plugin needs")
+    else:
+        settings.note(NoteKind.LEFT, (), f"a {kind} is not part of the plugin")
 
 
 def config_maps(documents: Iterable[ForeignSettings]) -> Mapping[str, ForeignSettings]:
