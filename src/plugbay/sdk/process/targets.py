@@ -12,7 +12,7 @@ from traceback import walk_tb
 from types import ModuleType
 from typing import TypeVar
 
-from plugbay.errors import AuthorError, PluginLoadError
+from plugbay.errors import PluginLoadError
 from plugbay.sdk.author.mistakes import check_attributes
 from plugbay.sdk.author.near_misses import hidden_bases
 from plugbay.sdk.author.plugin import DevicePlugin, resource_of
@@ -142,9 +142,11 @@ def _instance(target: str, value: object, settings: Mapping[str, object] | None 
         return value
     if not isinstance(value, DevicePlugin):
         raise PluginLoadError(target, f"{value!r} is not a plugin")
-    try:
-        resource_of(value)
-        check_attributes(value)
-    except AuthorError as error:
-        raise PluginLoadError(target, str(error)) from error
-    return value
+    plugin = value
+
+    def check() -> DevicePlugin:
+        resource_of(plugin)
+        check_attributes(plugin)
+        return plugin
+
+    return _run(target, check)  # an attribute may be a property, and run an author's code

@@ -141,6 +141,8 @@ def test_file_with_a_source_gives_it_and_what_was_made(write: Write) -> None:
         ("modes = 3", "example.com/x: `modes` is 3 and not a plugbay.Modes"),
         ("join_env = 3", "example.com/x: `join_env` is 3 and neither a text nor None"),
         ("cdi_kind = 3", "example.com/x: `cdi_kind` is 3 and neither a text nor None"),
+        ("needs = property(lambda self: 1 / 0)", "cannot load a plugin from FILE: ZeroDivisionError: division by zero"),
+        ("resource_name = property(lambda self: 1 / 0)", "cannot load a plugin from FILE: ZeroDivisionError: division"),
         ("cdi_answer = 'x'", "example.com/x: `cdi_answer` is 'x'; it has to be one of plugbay.CdiAnswer or more"),
     ],
 )
@@ -148,9 +150,10 @@ def test_attributes_of_no_use_are_refused(write: Write, line: str, problem: str)
     text = (
         f"from plugbay import DevicePlugin\nclass X(DevicePlugin):\n    resource_name = 'example.com/x'\n    {line}\n"
     )
+    file = write("attributes.py", text)
     with pytest.raises(PluginLoadError) as refusal:
-        load_plugins(write("attributes.py", text))
-    assert problem in str(refusal.value)
+        load_plugins(file)
+    assert problem.replace("FILE", file) in str(refusal.value)
 
 
 def test_source_that_can_never_look_is_refused(write: Write) -> None:
