@@ -36,13 +36,15 @@ class ManifestFiles:
 
     Attributes:
         pods: the pods that each readable file makes.
-        problems: the problem with each other file.
+        problems: the problem with each other file, and with the directory if it cannot be listed.
         unread: files that have changed and are not read yet.
+        is_in_doubt: whether the system refused something, which it may do later although nothing changes.
     """
 
     pods: Mapping[Path, tuple[Pod, ...]]
     problems: Mapping[Path, str]
     unread: frozenset[Path] = frozenset()
+    is_in_doubt: bool = False
 
     @property
     def paths(self) -> frozenset[Path]:
@@ -56,10 +58,15 @@ class _Read:
     Attributes:
         identity: the file that had this content; None if it is to be read again at the next look.
         said: its pods, or the problem with it; None if it was not there.
+        was_refused: whether the system did not let it be read.
     """
 
     identity: _Identity | None
     said: tuple[Pod, ...] | str | None
+    was_refused: bool = False
+
+
+_NEVER_READ: Final = _Read(identity=None, said=None)
 
 
 class ManifestReader:
@@ -69,15 +76,21 @@ class ManifestReader:
         self._directory = directory
         self._node = node
         self._known: dict[Path, _Read] = {}
+        self._problem = ""
+        """The reason why the directory cannot be listed."""
+
+    def paths(self) -> frozenset[Path]:
+        """The manifests that are there; those of before if the directory cannot be listed."""
+        self._look()
+        return frozenset(self._known)
 
     def read(self) -> Iterator[ManifestFiles]:
         """The content of the directory, first with the small files read, then with each large one as well.
 
         A large file can take seconds; the pods of the small ones do not wait for it. Reads files between its steps.
         """
-        found = manifest_paths(self._directory)
-        self._known = {path: read for path, read in self._known.items() if path in found}
-        changed = [path for path in sorted(found) if self._is_news(path)]
+        self._look()
+        changed = [] if self._problem else [path for path in sorted(self._known) if self._is_news(path)]
         large = [path for path in changed if _size(path) > _SMALL_BYTES]
         small = [path for path in changed if path not in large]
         self._take(small)
@@ -86,29 +99,50 @@ class ManifestReader:
             self._take([path])
             yield self._files(large[index:])
 
+    def _look(self) -> None:
+        """List the directory. As long as that fails, all files count as being there, with what was read of them."""
+        try:
+            found = _manifests_in(self._directory)
+        except OSError as error:
+            self._problem = f"{self._directory}: cannot be listed, so its pods stay as they are: {error.strerror}"
+            return
+        self._problem = ""
+        self._known = {path: self._known.get(path, _NEVER_READ) for path in found}
+
     def _is_news(self, path: Path) -> bool:
-        known = self._known.get(path)
-        return known is None or known.identity is None or known.identity != _identity(path)
+        known = self._known[path]
+        return known.identity is None or known.identity != _identity(path)
 
     def _take(self, paths: Iterable[Path]) -> None:
         for path in paths:
             # Looked at before it is read: what is written meanwhile makes it another file at the next look.
-            self._known[path] = _Read(_identity(path), _said(path, self._node))
+            identity = _identity(path)
+            try:
+                self._known[path] = _Read(identity, _said(path, self._node))
+            except OSError as error:
+                problem = f"{path}: cannot be read: {error.strerror}"
+                self._known[path] = _Read(identity=None, said=problem, was_refused=True)
 
     def _files(self, unread: Iterable[Path]) -> ManifestFiles:
         waiting = frozenset(unread)
-        said = {path: read.said for path, read in sorted(self._known.items()) if path not in waiting}
-        pods = {path: what for path, what in said.items() if isinstance(what, tuple)}
-        return ManifestFiles(pods, {path: what for path, what in said.items() if isinstance(what, str)}, waiting)
+        read = {path: read for path, read in sorted(self._known.items()) if path not in waiting}
+        pods = {path: each.said for path, each in read.items() if isinstance(each.said, tuple)}
+        problems = {path: each.said for path, each in read.items() if isinstance(each.said, str)}
+        if self._problem:
+            problems[self._directory] = self._problem
+        is_in_doubt = bool(self._problem) or any(each.was_refused for each in read.values())
+        return ManifestFiles(pods, problems, waiting, is_in_doubt=is_in_doubt)
 
 
-def manifest_paths(directory: Path) -> frozenset[Path]:
-    """The manifests in ``directory``; none if the directory does not exist or cannot be read."""
+def _manifests_in(directory: Path) -> list[Path]:
+    """
+    Raises:
+        OSError: the directory cannot be listed; one that does not exist is empty.
+    """
     try:
-        names = [path for path in directory.iterdir() if path.suffix in _SUFFIXES and not path.name.startswith(".")]
-    except OSError:
-        return frozenset()
-    return frozenset(names)
+        return [path for path in directory.iterdir() if path.suffix in _SUFFIXES and not path.name.startswith(".")]
+    except FileNotFoundError:
+        return []
 
 
 def _identity(path: Path) -> _Identity | None:
@@ -129,6 +163,11 @@ def _size(path: Path) -> int:
 
 
 def _said(path: Path, node: str) -> tuple[Pod, ...] | str | None:
+    """The pods of a file, or the problem with it; None if it is not there.
+
+    Raises:
+        OSError: it cannot be read.
+    """
     try:
         found, _ = load_pods(_content(path), source=str(path), mode=Strictness.STRICT)
         return tuple(static_pod(identified(pod, path), path=path, node=node) for pod in found)
@@ -138,8 +177,6 @@ def _said(path: Path, node: str) -> tuple[Pod, ...] | str | None:
         return None  # taken away since it was listed
     except UnicodeDecodeError:
         return f"{path}: is not UTF-8 text"
-    except OSError as error:
-        return f"{path}: cannot be read: {error.strerror}"
 
 
 def _content(path: Path) -> str:

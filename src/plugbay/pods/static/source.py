@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -17,19 +18,22 @@ from plugbay.pods.engine import PodEngine
 from plugbay.pods.events import ObjectRef
 from plugbay.pods.record import PodRecord, is_static
 from plugbay.pods.static.files import is_of
-from plugbay.pods.static.reader import ManifestFiles, ManifestReader, manifest_paths
+from plugbay.pods.static.reader import ManifestFiles, ManifestReader
 from plugbay.pods.store.event_log import EventLog
 from plugbay.pods.store.table import PodTable
 
 logger = logging.getLogger(__name__)
 
 REASON: Final = "InvalidManifest"
+LOOK_AGAIN_S: Final = 20.0
+"""A kubelet looks at its manifests so often."""
 
 
 class ManifestSource:
     """Creates a pod for each manifest, and deletes it when the manifest goes or becomes another one.
 
-    A file that cannot be used is reported, and what it made before stays: an edit gone wrong ends nothing.
+    A file that cannot be used is reported, and what it made before stays: an edit gone wrong ends nothing, nor does a
+    directory that cannot be listed at the moment.
     """
 
     def __init__(
@@ -62,15 +66,15 @@ class ManifestSource:
 
     async def _follow_files(self) -> None:
         while True:
-            paths = await asyncio.to_thread(manifest_paths, self._directory)
-            async with watch_paths([self._directory, *paths]) as changes:
+            watched = {self._directory, *await asyncio.to_thread(self._reader.paths)}
+            async with watch_paths(watched) as changes:
                 reading = self._reader.read()
                 while (files := await asyncio.to_thread(next, reading, None)) is not None:
                     self._take(files)
                     await self._sync()
-                    seen = files.paths
-                if seen == paths:
-                    await anext(changes)
+                    newest = files
+                if newest.paths <= watched:
+                    await _next_look(changes, is_in_doubt=newest.is_in_doubt)
 
     async def _follow_pods(self) -> None:
         """Make a deleted static pod again, and one that waited for its name to be free."""
@@ -138,6 +142,13 @@ class ManifestSource:
         if there.uid not in self._foreign:
             self._foreign.add(there.uid)
             self._report(problem)
+
+
+async def _next_look(changes: AsyncIterator[object], *, is_in_doubt: bool) -> None:
+    """Return when something has changed; after a while also if what the system refused may go well now."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LOOK_AGAIN_S if is_in_doubt else None):
+            await anext(changes)
 
 
 async def end_static_pods(engine: PodEngine, pods: PodTable) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import time
 from collections.abc import AsyncIterator, Callable
@@ -130,6 +131,42 @@ def test_a_file_is_read_again_only_when_it_has_changed(manifests: Path) -> None:
     assert last.paths == {kept}
 
 
+def test_what_the_system_refused_is_read_later_although_nothing_changes(
+    manifests: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = ManifestReader(manifests, node="n1")
+    path = write(manifests / "web.yaml")
+    until_older_than_a_tick(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", lambda *args, **kwargs: raise_shortage())
+        (refused,) = reader.read()
+    assert refused.problems == {path: f"{path}: cannot be read: {os.strerror(errno.EMFILE)}"}
+    assert refused.is_in_doubt
+    (after,) = reader.read()
+    assert [pod.name for pod in after.pods[path]] == ["web-n1"]
+    assert not after.is_in_doubt
+
+
+def raise_shortage() -> None:
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
+def test_files_of_a_directory_that_cannot_be_listed_stay_as_they_were(manifests: Path) -> None:
+    reader = ManifestReader(manifests, node="n1")
+    path = write(manifests.with_name("real") / "web.yaml")
+    link(manifests, to="real")
+    (before,) = reader.read()
+    link(manifests, to=manifests.name)
+    (refused,) = reader.read()
+    assert refused.pods == before.pods
+    assert refused.is_in_doubt
+    assert list(refused.problems) == [manifests]
+    link(manifests, to="real")
+    (after,) = reader.read()
+    assert set(after.pods) == {manifests / path.name}
+    assert not after.problems
+
+
 def test_a_file_written_twice_within_a_tick_is_read_twice(manifests: Path) -> None:
     reader = ManifestReader(manifests, node="n1")
     path = write(manifests / "web.yaml", name="one")
@@ -233,6 +270,29 @@ async def test_a_directory_that_is_not_there_yet_is_named_and_waited_for(
         write(tmp_path / "ready" / "web.yaml")
         (tmp_path / "ready").rename(tmp_path / "later")
         await node.until(is_in(PodPhase.RUNNING), "web-n1")
+
+
+def link(path: Path, *, to: str) -> None:
+    """Make ``path`` a symbolic link in one step; one to itself cannot be followed."""
+    path.with_name("new").symlink_to(to)
+    path.with_name("new").rename(path)
+
+
+async def test_a_directory_that_cannot_be_listed_ends_no_pod(node: FakeNode, manifests: Path) -> None:
+    write(manifests.with_name("real") / "web.yaml")
+    link(manifests, to="real")
+    async with following(node, manifests):
+        before = await node.until(is_in(PodPhase.RUNNING), "web-n1")
+        link(manifests, to=manifests.name)
+        await node.when(lambda: any("cannot be listed" in event.message for event in node.events))
+    async with following(node, manifests) as engine:  # nor does it after a restart
+        await engine.create(pod(name="p"))
+        await node.until(is_in(PodPhase.RUNNING), "p")
+        link(manifests, to="real")
+        write(manifests / "other.yaml", name="other")
+        await node.until(is_in(PodPhase.RUNNING), "other-n1")
+        assert [each.uid for each in node.pods if each.pod.name == "web-n1"] == [before.uid]
+    assert node.runtime.stopped == []
 
 
 async def test_a_changed_manifest_replaces_the_pod(node: FakeNode, manifests: Path) -> None:
