@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from plugbay.errors import VolumeUnusable
+from plugbay.errors import PathUnusable, VolumeUnusable
 from plugbay.kernel.files import make_directories, make_private
 from plugbay.kernel.mounts import mounted, unmount
 from plugbay.kernel.tmpfs import mount_tmpfs
+from plugbay.kernel.trees import remove_tree
 from plugbay.model.edits import Mount
 from plugbay.model.ids import PodUid
 from plugbay.model.pods import Container, EmptyDir, HostPath, HostPathType, Pod, Volume, VolumeMount
@@ -105,9 +105,10 @@ class Volumes:
         """Take away what `prepare` and `mounts` made, with its contents.
 
         Raises:
-            VolumeUnusable: a sub-path stays mounted, so that nothing may be deleted: it shows what is not ours.
+            PathUnusable: something cannot be deleted, or a sub-path stays mounted, so that nothing may be deleted: it
+                shows what is not ours.
         """
-        what, directory = f"volumes of pod {pod}", self._pods_dir / pod
+        directory = self._pods_dir / pod
         try:
             self._sub_paths.clear(pod)
             for path in self._mounted_below(directory / "volumes", kind=_TMPFS):
@@ -115,11 +116,13 @@ class Volumes:
                     unmount(path)
             left = self._mounted_below(directory)
         except OSError as error:
-            problem = f"cannot unmount its parts: {error.filename}: {error.strerror}"
-            raise VolumeUnusable(what, problem) from error
+            raise PathUnusable(str(directory), f"cannot unmount {error.filename}: {error.strerror}") from error
         if left:
-            raise VolumeUnusable(what, f"cannot be deleted: {left[0]} is mounted there; unmount it")
-        shutil.rmtree(directory, ignore_errors=True)
+            raise PathUnusable(str(directory), f"cannot be deleted: {left[0]} is mounted there; unmount it")
+        try:
+            remove_tree(directory)
+        except OSError as error:
+            raise PathUnusable(str(directory), f"cannot be deleted: {error.filename}: {error.strerror}") from error
 
     def _place(self, pod: Pod, container: Container, mount: VolumeMount, root: Path) -> Path:
         return self._sub_paths.place(pod, container, mount, root) if mount.sub_path else root

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from plugbay.errors import VolumeUnusable
+from plugbay.errors import PathUnusable, VolumeUnusable
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.pods import (
     Container,
@@ -53,6 +53,22 @@ def test_a_directory_of_pods_that_was_open_is_closed(tmp_path: Path) -> None:
     pods.mkdir(mode=0o755)
     Volumes(pods, SubPathMeans.OPEN).prepare(pod(EmptyDir()))
     assert pods.stat().st_mode & 0o777 == 0o750
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user's directory")
+def test_a_volume_that_cannot_be_deleted_is_told(sockets: Path) -> None:
+    volumes = Volumes(sockets, SubPathMeans.OPEN)
+    (volumes.prepare(pod(EmptyDir()))["v"] / "file").touch()
+    for each in (sockets, sockets / UID):
+        each.chmod(0o755)
+    os.seteuid(65534)
+    try:
+        with pytest.raises(PathUnusable, match=f"^{sockets / UID}: cannot be deleted: .*: Operation not permitted"):
+            volumes.remove(UID)
+    finally:
+        os.seteuid(0)
+    volumes.remove(UID)
+    assert list(sockets.iterdir()) == []
 
 
 def test_an_empty_dir_keeps_its_content_until_it_is_removed(tmp_path: Path) -> None:
