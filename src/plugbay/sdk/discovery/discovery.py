@@ -26,6 +26,8 @@ from plugbay.sdk.discovery.run import looking
 from plugbay.sdk.watching import PathChanges, Watches, warn_of_silence
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from plugbay.sdk.cdi.publication import CdiPublication
 
 logger = logging.getLogger(__name__)
@@ -158,12 +160,18 @@ class Discovery:
             devices = await self._cdi.prepare(devices)
         self._listing.found(devices, moment=moment, why=why)
         if not devices and not self.found.is_set():
-            logger.warning(
-                "%s: discover() has found no devices yet; a kubelet is offered 0", self._plugin.resource_name
-            )
+            self._tell_of_none()
         self.found.set()
         if self._cdi is not None:
             await self._cdi.offered()
+
+    def _tell_of_none(self) -> None:
+        missing = " or ".join(map(str, missing_paths(self._plugin)))
+        logger.warning(
+            "%s: discover() has found no devices yet%s; a kubelet is offered 0",
+            self._plugin.resource_name,
+            f" (there is no {missing})" if missing else "",
+        )
 
     async def _follow_lists(self, lists: AsyncIterator[list[Device]]) -> float | None:
         """Take the lists of a generator that goes on, until there is a reason to start it anew; returns as `_look`."""
@@ -252,5 +260,10 @@ async def _never() -> AsyncIterator[object]:
 
 def is_path_missing(plugin: DevicePlugin, error: Exception) -> bool:
     """Whether ``discover`` failed because a path that it looks at is missing: then there are no devices."""
+    return isinstance(error, FileNotFoundError) and bool(missing_paths(plugin))
+
+
+def missing_paths(plugin: DevicePlugin) -> list[Path]:
+    """The watched paths that do not exist."""
     # Not Path.exists(), which raises for a path below a directory that is closed to us.
-    return isinstance(error, FileNotFoundError) and not all(map(os.path.exists, watched_paths(plugin)))
+    return [path for path in watched_paths(plugin) if not os.path.exists(path)]

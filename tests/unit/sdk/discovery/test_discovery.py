@@ -96,10 +96,14 @@ async def test_no_devices_at_first_are_a_warning(caplog: pytest.LogCaptureFixtur
     assert caplog.messages == ["example.com/thing: discover() has found no devices yet; a kubelet is offered 0"]
 
 
-async def test_a_missing_path_means_no_devices(tmp_path: Path) -> None:
+async def test_a_missing_path_means_no_devices_and_the_log_names_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     plugin = Scripted(FileNotFoundError("the author's"))
     plugin.watch = tmp_path / "absent"
     assert await until_found(plugin) == []
+    [warning] = caplog.messages
+    assert f"discover() has found no devices yet (there is no {tmp_path}/absent)" in warning
 
 
 def test_devices_that_could_not_be_given_wait_for_a_look_on_a_fresh_machine_too() -> None:
