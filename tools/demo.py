@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -139,7 +140,7 @@ class Demo:
 
     def start_plugin(self) -> None:
         arguments = ["directory", "--resource", RESOURCE, "--path", str(self.gophers), "--env", "Gopher"]
-        self.say(f"$ plugbay serve {' '.join(arguments)} &")
+        self.say(f"$ plugbay serve {shlex.join(arguments)} &")
         self.plugin = self.spawn("serve", *arguments)
 
     def spawn(self, *arguments: str, environ: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
@@ -190,12 +191,12 @@ class Demo:
         return ["--root", str(self.root), *arguments]
 
     def plugbay(self, *arguments: str) -> None:
-        self.say(f"$ plugbay {' '.join(arguments)}")
+        self.say(f"$ plugbay {shlex.join(arguments)}")
         done = self.run(*arguments)
         for line in (done.stdout + done.stderr).splitlines():
             self.say(f"  {line}")
         if done.returncode:
-            raise DemoFailed(f"plugbay {' '.join(arguments)} ended with exit code {done.returncode}")
+            raise DemoFailed(f"plugbay {shlex.join(arguments)} ended with exit code {done.returncode}")
 
     def items(self, *what: str) -> list[dict[str, Any]]:
         listed: list[dict[str, Any]] = json.loads(self.run(*what, "get", "-o", "json").stdout)["items"]
