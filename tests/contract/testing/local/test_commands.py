@@ -70,6 +70,16 @@ async def test_command_with_the_stock_path_compiled_in_finds_the_root_there(card
         assert kubelet.calls("Register")[0]["resource_name"] == CARD
 
 
+@needs_kubelet_machine
+async def test_enclosed_command_is_not_led_elsewhere_by_the_root_of_the_caller(
+    cards: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLUGBAY_ROOT", str(tmp_path / "live"))
+    async with local_kubelet(within_s=STARTS_S) as kubelet:
+        await kubelet.plugin(cards, env={"CARDS": "a"})
+        assert kubelet.allocatable == {CARD: 1}
+
+
 async def test_killed_command_is_seen(cards: list[str]) -> None:
     async with local_kubelet(within_s=STARTS_S) as kubelet:
         plugin = await kubelet.plugin([*cards, "--root", "{root}"], env={"CARDS": "a"}, resources=[CARD])

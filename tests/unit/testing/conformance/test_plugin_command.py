@@ -16,6 +16,7 @@ def test_plugin_that_is_not_told_finds_the_kubelet_at_the_usual_place() -> None:
         "./plugin",
         "-v",
     )
+    assert command.environment_for("/tmp/r") == {"PLUGBAY_ROOT": "/var/lib/kubelet"}
 
 
 def test_plugin_is_told_by_its_command_line() -> None:

@@ -9,6 +9,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Final, Protocol
 
+from plugbay.node.roots import ROOT_VARIABLE
 from plugbay.values import dataclass
 
 STOCK: Final = "/var/lib/kubelet"
@@ -101,8 +102,12 @@ class PluginCommand:
         return (sys.executable, "-m", "plugbay.kernel.enclosed", root, STOCK, *words)
 
     def environment_for(self, root: str) -> dict[str, str]:
-        """The variables for a kubelet whose root is ``root``."""
-        return {name: placed(value, root) for name, value in self.environment.items()}
+        """The variables for a kubelet whose root is ``root``.
+
+        The ``$PLUGBAY_ROOT`` of this process would lead an enclosed plugin of plugbay's to a live kubelet.
+        """
+        own = {name: placed(value, root) for name, value in self.environment.items()}
+        return {ROOT_VARIABLE: STOCK, **own} if self.is_enclosed else own
 
 
 def placed(text: str, root: str) -> str:
