@@ -11,9 +11,10 @@ from typing import Final
 
 from plugbay.errors import InvalidPlugin, UsageError
 from plugbay.errors.wording import shown
+from plugbay.model.capabilities import CAPABILITIES
 from plugbay.values import dataclass
 
-_CAPABILITY: Final = re.compile(r"[A-Z][A-Z_]*")
+_ALL: Final = "ALL"
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -128,8 +129,8 @@ def _problem(need: object) -> str:
             if not problem and need.place == "/":
                 problem = "the host's root cannot be the container's: a container_path is wanted"
         case Capability(name=name):
-            is_one = isinstance(name, str) and bool(_CAPABILITY.fullmatch(name)) and not name.startswith("CAP_")
-            problem = "" if is_one else "a capability is named without CAP_, such as NET_ADMIN"
+            is_one = name in (*CAPABILITIES, _ALL)  # engines pass over one that they do not know
+            problem = "" if is_one else "a capability has the name that Linux gives it, without CAP_, such as NET_ADMIN"
         case Variable(name=name, value=value):
             is_one = isinstance(name, str) and isinstance(value, str) and bool(_VARIABLE.fullmatch(name))
             problem = "" if is_one else "a variable has a name of letters, digits and _, and a text as its value"

@@ -93,6 +93,12 @@ def test_rules_of_the_generic_plugin_go_along_with_the_rights_that_they_need(her
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
 
 
+def test_file_that_the_generic_plugin_finds_by_itself_goes_along(here: Path, manifest: Manifest) -> None:
+    (here / "config.yaml").write_text(DEVICES)
+    made = manifest("generic")
+    assert (words(made), made[0]["data"]) == (["generic", "--config=/plugin/config.yaml"], {"config.yaml": DEVICES})
+
+
 def test_files_of_ready_made_targets_in_a_config_file_go_along(here: Path, manifest: Manifest) -> None:
     files = {
         "targets.yaml": "plugins:\n"
@@ -188,6 +194,12 @@ GOPHERS = ("directory", "--resource=x.example/gopher", "--path=/etc/gophers", "-
             ("one.py", "--config=c.yaml"),
             "two plugins serve x.example/card; a kubelet takes only one",
         ),
+        (
+            {"config.yaml": DEVICES, "c.yaml": setting("{}")},
+            ("--config=c.yaml",),
+            "plugins[0]: `generic` needs --config FILE, --device ENTRY or --preset NAME",
+        ),
+        ({}, ("generic", "--preset=serial", "--domain=a.b", "--machine-root=/host"), "the machine's files at /"),
         ({"c.yaml": setting("{config: d.yaml}")}, ("--config=c.yaml",), "d.yaml: cannot be read: No such file"),
         (
             {"d/d.yaml": DEVICES, "c.yaml": setting("{config: d/d.yaml}")},

@@ -55,6 +55,7 @@ def test_needs_of_use() -> None:
         (HostDirectory("/", WHY), "a container_path is wanted"),
         (Capability("CAP_NET_ADMIN", WHY), "without CAP_, such as NET_ADMIN"),
         (Capability("net_admin", WHY), "such as NET_ADMIN"),
+        (Capability("NET_ADMINS", WHY), "the name that Linux gives it"),
         (Variable("A-B", "x", WHY), "a variable has a name of letters"),
         (Memory(0, WHY), "a whole number of MiB"),
         (Memory(True, WHY), "a whole number of MiB"),

@@ -100,7 +100,7 @@ def defaults(variables: Mapping[str, str]) -> Mapping[str, object]:
 def from_options(args: argparse.Namespace) -> Sequence[Member]:
     import os
 
-    from plugbay.plugins.generic.serving.arguments import PLUGIN_DIRECTORY, GenericArguments, variable
+    from plugbay.plugins.generic.serving.arguments import PLUGIN_DIRECTORY, GenericArguments, find_file, variable
 
     variables = {} if getattr(args, "elsewhere", False) else dict(os.environ)
     given = args.generic_devices or []
@@ -113,7 +113,10 @@ def from_options(args: argparse.Namespace) -> Sequence[Member]:
         args.is_lenient,
         variables,
     )
-    source = _source(arguments, args.machine_root.absolute(), has_compat_metrics=args.has_compat_metrics)
+    args.generic_config = find_file(arguments)  # a manifest takes it along
+    source = _source(
+        arguments, args.generic_config, args.machine_root.absolute(), has_compat_metrics=args.has_compat_metrics
+    )
     settings = source.config.settings
     if getattr(args, "metrics", None) is None:
         args.metrics = settings.get("listen")
@@ -146,7 +149,7 @@ def from_settings(entry: ConfigEntry, directory: Path, *, pod: Path | None) -> S
 
     import msgspec
 
-    from plugbay.plugins.generic.serving.arguments import GenericArguments
+    from plugbay.plugins.generic.serving.arguments import SEARCHED, GenericArguments, find_file
     from plugbay.plugins.generic.serving.target_settings import GenericTargetSettings
     from plugbay.sdk.process.config import settings_as
 
@@ -162,16 +165,16 @@ def from_settings(entry: ConfigEntry, directory: Path, *, pod: Path | None) -> S
         wanted.lenient,
         dict(os.environ) if pod is None else {},
     )
-    return [_source(arguments, Path("/"), has_compat_metrics=wanted.compat_metrics)]
+    file = find_file(arguments, SEARCHED if pod is None else ())  # what lies about on this machine is not in the pods
+    return [_source(arguments, file, Path("/"), has_compat_metrics=wanted.compat_metrics)]
 
 
-def _source(arguments: GenericArguments, root: Path, *, has_compat_metrics: bool) -> GenericSource:
+def _source(arguments: GenericArguments, file: Path | None, root: Path, *, has_compat_metrics: bool) -> GenericSource:
     from functools import partial
 
-    from plugbay.plugins.generic.serving.arguments import find_file, load_rules
+    from plugbay.plugins.generic.serving.arguments import load_rules
     from plugbay.plugins.generic.serving.settings import GenericSettings
     from plugbay.plugins.generic.serving.source import GenericSource
 
-    file = find_file(arguments)
     load = partial(load_rules, arguments, file)
     return GenericSource(GenericSettings(load, file, root, arguments.variables, has_compat_metrics))
