@@ -339,6 +339,14 @@ async def test_each_fault_has_exactly_its_finding(expected: str, fault: Fault, s
     assert gaps == [] or expected in ("PBD210",), gaps
 
 
+async def test_damaged_state_of_a_resource_manager_is_not_taken_for_another_policy(sockets: Path) -> None:
+    node = NodeOnDisk(sockets)
+    node.write("var/lib/kubelet/cpu_manager_state", "[" * 100_000)
+    _, diagnosis = await examined(node)
+    said = [each.seen.what for each in diagnosis.findings]
+    assert said == ["The kubelet will not start again: cpu_manager_state is damaged"]
+
+
 # --- faults that no directory of a test can have: of other processes, device nodes, our own node ----------------------
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from plugbay.errors import PlugbayError
 from plugbay.kernel.files import read_bytes
 from plugbay.observe.doctor.evidence.host import Gaps, Host
-from plugbay.observe.doctor.evidence.values import EvidenceSource, KubeletEvidence, option
+from plugbay.observe.doctor.evidence.values import DAMAGED, EvidenceSource, KubeletEvidence, option
 
 _MANAGERS: Final = ("cpu_manager_state", "memory_manager_state")
 _USUAL_SETTINGS: Final = ("config.yaml", "kubeconfig.yaml")
@@ -71,7 +71,7 @@ def _policy(name: str, host: Host, gaps: Gaps) -> str:
     except OSError as error:
         gaps.note(EvidenceSource.SETTINGS, host.shown(path), error)
         return ""
-    except ValueError:
-        return "unreadable"
+    except (ValueError, RecursionError):
+        return DAMAGED
     found = document.get("policyName") if isinstance(document, dict) else None
     return found if isinstance(found, str) else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Final
 
 from plugbay.model.edits import ContainerEdits
 from plugbay.observe.doctor.evidence.machine_values import (
@@ -42,6 +43,10 @@ class EvidenceSource(Enum):
     DISKS = "the file systems"
     SECURITY = "the labels and denials of security modules"
     JOURNALS = "the journals of plugins"
+
+
+DAMAGED: Final = "damaged"
+"""Stands for the policy of a resource manager whose state file is not JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +274,8 @@ class KubeletEvidence:
         arguments: of its process; empty if that is not seen.
         settings: its configuration file.
         settings_path: where that is; empty if there is none.
-        managers: by ``cpu_manager_state`` and ``memory_manager_state``, the policy that the file was written under.
+        managers: by ``cpu_manager_state`` and ``memory_manager_state``, the policy that the file was written under,
+            or `DAMAGED`.
         runtime: the runtime of our node: ``process``, ``oci``, ``containerd``; else empty.
     """
 

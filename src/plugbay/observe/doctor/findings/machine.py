@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from plugbay.observe.doctor.evidence.values import EvidenceSource, Examined, option
+from plugbay.observe.doctor.evidence.values import DAMAGED, EvidenceSource, Examined, option
 from plugbay.observe.doctor.finding import Check, FindingSeverity, Seen
 from plugbay.observe.view import SocketState
 
@@ -63,8 +63,9 @@ def other_policy(evidence: Examined) -> Iterator[Seen]:
         kept = kubelet.managers.get(file, "")
         wanted = str(option(kubelet.arguments, flag) or kubelet.settings.get(setting) or "none")
         if kept and kept.lower() != wanted.lower():
+            why = "is damaged" if kept == DAMAGED else "was written under another policy"
             yield Seen(
-                f"The kubelet will not start again: {file} was written under another policy",
+                f"The kubelet will not start again: {file} {why}",
                 (
                     f"{kubelet.root}/{file}: policyName {kept}",
                     f"{kubelet.settings_path}: {setting} {wanted}",
