@@ -29,17 +29,19 @@ def ordered_edits(
     mounts: Iterable[SpecMount] = (),
     hooks: tuple[Hook, ...] = (),
 ) -> Edits:
-    """Edits in the order of the reference: nodes and mounts by the depth of their paths, then by path, each once."""
+    """Edits in the order of the reference: nodes and mounts by the depth of their paths, then by path, and groups by
+    number; each once.
+    """
     unique_nodes = {node.path: node for node in nodes}
     unique_mounts: Mapping[str, SpecMount] = {mount.container_path: mount for mount in reversed(list(mounts))}
     ordered = sorted(unique_nodes.values(), key=lambda node: _depth(node.path))
-    groups = dict.fromkeys(group for node in ordered for group in finder.groups(node))
+    groups = {group for node in ordered for group in finder.groups(node)}
     return Edits(
         env=env,
         device_nodes=tuple(ordered),
         hooks=hooks,
         mounts=tuple(sorted(unique_mounts.values(), key=lambda mount: _depth(mount.container_path))),
-        additional_gids=tuple(groups),
+        additional_gids=tuple(sorted(groups)),
     )
 
 

@@ -66,7 +66,8 @@ class DriverTree:
     def library(self, path: str) -> Library:
         """The library at ``path``; its links are those that the reference would make in containers too."""
         directory = os.path.dirname(self.outside(path))
-        links = {entry.name for entry in os.scandir(directory) if entry.is_symlink()}
+        with os.scandir(directory) as entries:
+            links = {entry.name for entry in entries if entry.is_symlink()}
         soname = soname_of(Path(self.outside(path)))
         wanted = {soname, _bare(soname or "")}
         return Library(path, soname, frozenset(each for each in wanted if each in links))

@@ -38,8 +38,9 @@ def driver_nodes(root: Path) -> frozenset[tuple[str, int]]:
 
 def _found(directory: Path) -> set[tuple[str, int]]:
     nodes = set()
-    with contextlib.suppress(OSError):  # it is not there, or goes at this moment: then the next look tells
-        for each in os.scandir(directory):
+    # It is not there, or a node goes at this moment: then the next look tells.
+    with contextlib.suppress(OSError), os.scandir(directory) as entries:
+        for each in entries:
             if each.name.startswith(_DRIVER_NODES):
                 nodes.add((each.path, each.stat(follow_symlinks=False).st_rdev))
     return nodes

@@ -147,6 +147,8 @@ def test_a_gpu_in_mig_mode_that_is_offered_whole_has_a_device(tmp_path: Path) ->
 def test_nodes_for_graphics_and_their_links_by_pci_address(tmp_path: Path) -> None:
     root = golden_driver(tmp_path / "driver")
     make_nodes(root, {"dri/card1": (226, 1), "dri/renderD128": (226, 128)}, mode=0o660, gid=44)
+    os.chown(root / "dev/nvidia0", 0, 107)
+    (root / "dev/nvidia0").chmod(0o660)
     for name in ("card1", "renderD128"):
         (tmp_path / "sys/bus/pci/devices/0000:3b:00.0/drm" / name).mkdir(parents=True)
     links = root / "dev/dri/by-path"
@@ -164,7 +166,7 @@ def test_nodes_for_graphics_and_their_links_by_pci_address(tmp_path: Path) -> No
         "--link",
         "../renderD128::/dev/dri/by-path/pci-0000:3b:00.0-render",
     )
-    assert first.edits.additional_gids == (44,)
+    assert first.edits.additional_gids == (44, 107), "as the reference sorts them"
     assert plain(first.edits.device_nodes[1])["gid"] == 44
     assert [node.path for node in second.edits.device_nodes] == ["/dev/nvidia1"]
     assert generated(root, sys=tmp_path / "sys").version == "0.7.0"
