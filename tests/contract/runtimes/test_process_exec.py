@@ -229,15 +229,41 @@ async def test_commands_that_are_over_leave_no_record(state_dir: Path, spec: Con
         assert list((state_dir / state.id).glob("guest-*")) == []
 
 
-_MANY = 125
-"""More than are served, and fewer than may wait when the wrapper comes to none of them."""
+_AT_ONCE = 100
+"""The commands that a wrapper serves at a time; further ones wait."""
 
 
 async def test_more_commands_than_a_wrapper_serves_at_once(state_dir: Path, spec: ContainerSpec) -> None:
+    gate = state_dir.parent / "gate"
+    os.mkfifo(gate)
+    ours = os.open(gate, os.O_RDWR)
+    running: set[int] = set()
+    all_run = asyncio.Event()
+
+    async def held(number: int) -> int:
+        code = -1
+        async for item in runtime.exec(state.id, ("sh", "-c", f"exec 3<{gate}; echo; read _ <&3; exit {number}")):
+            if isinstance(item, ExecExit):
+                code = item.exit_code
+                continue
+            running.add(number)
+            if len(running) == _AT_ONCE:
+                all_run.set()
+        return code
+
+    async def late(number: int) -> int:
+        _, code = await run(runtime, state.id, "sh", "-c", f"exit {number}")
+        return code
+
     async with runtime_on(state_dir) as runtime:
         state = await runtime.start(spec)
-        runs = [run(runtime, state.id, "sh", "-c", f"exit {number}") for number in range(_MANY)]
-        assert [code for _, code in await asyncio.gather(*runs)] == list(range(_MANY))
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(held(number)) for number in range(_AT_ONCE)]
+            await all_run.wait()
+            tasks += [group.create_task(late(_AT_ONCE + number)) for number in range(5)]
+            await asyncio.sleep(0)  # they have asked
+            os.close(ours)
+        assert [task.result() for task in tasks] == list(range(_AT_ONCE + 5))
 
 
 @pytest.mark.parametrize("after_s", [0, 0.001, 0.002, 0.004, 0.008])
