@@ -17,7 +17,7 @@ _NAME: Final = "batch.kubernetes.io/job-name"
 
 
 def replica_set(wanted: Json, before: Json | None) -> Json:
-    return _labelled(_with_spec(wanted, replicas=1))
+    return _with_spec(wanted, replicas=1)
 
 
 def deployment(wanted: Json, before: Json | None) -> Json:
@@ -26,7 +26,7 @@ def deployment(wanted: Json, before: Json | None) -> Json:
     if strategy["type"] == "RollingUpdate":
         rolling = v1.mapping(strategy, "rollingUpdate")
         strategy["rollingUpdate"] = {"maxUnavailable": "25%", "maxSurge": "25%", **rolling}
-    return _labelled(_set(value, strategy=strategy))
+    return _set(value, strategy=strategy)
 
 
 def daemon_set(wanted: Json, before: Json | None) -> Json:
@@ -35,7 +35,7 @@ def daemon_set(wanted: Json, before: Json | None) -> Json:
     if strategy["type"] == "RollingUpdate":
         rolling = v1.mapping(strategy, "rollingUpdate")
         strategy["rollingUpdate"] = {"maxUnavailable": 1, "maxSurge": 0, **rolling}
-    return _labelled(_numbered(_set(value, updateStrategy=strategy), before))
+    return _numbered(_set(value, updateStrategy=strategy), before)
 
 
 def job(wanted: Json, before: Json | None) -> Json:
@@ -102,7 +102,7 @@ def _template(template: Json) -> Json:
 
 
 def _labelled(value: Json) -> Json:
-    """An object without labels has those of its template."""
+    """A Job without labels has those of its template; Deployments and their like do not, since ``apps/v1``."""
     metadata = v1.mapping(value, "metadata")
     labels = v1.mapping(value, "spec", "template", "metadata", "labels")
     return value if metadata.get("labels") or not labels else {**value, "metadata": {**metadata, "labels": labels}}
