@@ -200,6 +200,7 @@ async def test_a_rehearsal_changes_nothing(root: Path) -> None:
     async with running_node(root) as node:
         made = await ask(node, "POST", PODS, WAITING, dryRun="All")
         assert (made.status, json.loads(made.body)["metadata"]["name"]) == (201, "w")
+        assert "resourceVersion" not in json.loads(made.body)["metadata"]
         assert names(await ask(node, "GET", PODS)) == []
         assert (await ask(node, "POST", PODS, WAITING)).status == 201
         assert (await ask(node, "POST", PODS, WAITING, dryRun="All")).status == 409

@@ -22,7 +22,8 @@ def pod_object(record: PodRecord, *, runtime: str) -> Json:
     metadata = pod["metadata"]
     assert isinstance(metadata, dict)
     metadata["creationTimestamp"] = timestamp(record.created_at)
-    metadata["resourceVersion"] = str(record.version)
+    if record.version:  # that of a dry run is not kept
+        metadata["resourceVersion"] = str(record.version)
     if record.managed:
         metadata["managedFields"] = list(record.managed)
     if record.deletion is not None:

@@ -24,16 +24,18 @@ _REASONS: Final = {
 
 def invalid_pod(value: object, error: InvalidManifest) -> HttpError:
     """422, with a cause for each problem of the pod that ``value`` should have been."""
+    problems = (error, *error.more)
     causes = [
         {"reason": _REASONS.get(each.problem.partition(":")[0], "FieldValueInvalid"), "message": each.problem}
         | ({"field": each.field} if each.field else {})
-        for each in (error, *error.more)
+        for each in problems
     ]
     name = v1.at(value, "metadata", "name")
-    details: dict[str, object] = {"kind": PODS.kind, "causes": causes}
-    if isinstance(name, str) and name:
-        details["name"] = name
-    return HttpError(422, "Invalid", str(error), details=details)
+    name = name if isinstance(name, str) else ""
+    details: dict[str, object] = {"kind": PODS.kind, "causes": causes} | ({"name": name} if name else {})
+    told = ", ".join(f"{each.field}: {each.problem}" if each.field else each.problem for each in problems)
+    text = told if len(problems) == 1 else f"[{told}]"
+    return HttpError(422, "Invalid", f'{PODS.kind} "{name}" is invalid: {text}', details=details)
 
 
 def immutable_pod(error: ImmutablePod) -> HttpError:

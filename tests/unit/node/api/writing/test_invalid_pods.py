@@ -9,7 +9,10 @@ from plugbay.node.api.writing.invalid_pods import immutable_pod, invalid_pod
 def test_each_problem_is_a_cause() -> None:
     more = [InvalidManifest("Required value", field="spec.containers")]
     error = InvalidManifest("unknown field", field="spec.imagee", more=more)
-    assert invalid_pod({"metadata": {"name": "p"}}, error).details == {
+    refusal = invalid_pod({"metadata": {"name": "p"}}, error)
+    text = "[spec.imagee: unknown field, spec.containers: Required value]"
+    assert refusal.message == f'Pod "p" is invalid: {text}'
+    assert refusal.details == {
         "kind": "Pod",
         "name": "p",
         "causes": [
