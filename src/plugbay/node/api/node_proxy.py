@@ -11,7 +11,7 @@ from typing import Final
 
 from plugbay.kernel.usage import read_file_system_usage, read_machine_usage
 from plugbay.node.api.objects import NodeFacts, pod_object
-from plugbay.node.api.reading.routes import not_found
+from plugbay.node.api.refusals import not_found
 from plugbay.node.api.resources import NODES
 from plugbay.node.api.summaries import summary_object
 from plugbay.ops.clock import Clock

@@ -23,8 +23,8 @@ from plugbay.model.ids import is_extended_resource
 from plugbay.model.nodes import NodeInput
 from plugbay.model.quantity import Quantity
 from plugbay.model.taints import UNSCHEDULABLE_KEY, Effect, Taint
+from plugbay.node.api.refusals import check_problems
 from plugbay.node.api.resources import NODES
-from plugbay.node.api.stored.invalid import check_problems
 from plugbay.objects.problems import FieldProblem
 from plugbay.printers import v1
 

@@ -16,7 +16,7 @@ from plugbay.node.api.devices import devices_object
 from plugbay.node.api.node_settings import settings_of, status_settings_of
 from plugbay.node.api.objects import NodeFacts, Resources, node_object
 from plugbay.node.api.parameters import is_rehearsal
-from plugbay.node.api.reading.routes import not_found
+from plugbay.node.api.refusals import not_found
 from plugbay.node.api.resources import NODES
 from plugbay.node.api.writing.bodies import body_of
 from plugbay.node.api.writing.delete_options import is_grace

@@ -20,8 +20,8 @@ from plugbay.node.api.parameters import is_rehearsal
 from plugbay.node.api.reading.collection import Collection
 from plugbay.node.api.reading.forms import list_body
 from plugbay.node.api.reading.selection import ItemSelection
+from plugbay.node.api.refusals import check_problems
 from plugbay.node.api.resources import PODS
-from plugbay.node.api.stored.invalid import check_problems
 from plugbay.node.api.stored.writing import ObjectWriter
 from plugbay.node.api.writing.bodies import body_of, repeated_in
 from plugbay.node.api.writing.delete_options import DeleteOptions, delete_options

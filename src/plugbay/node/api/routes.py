@@ -23,11 +23,10 @@ from plugbay.node.api.nodes import NodeRoutes
 from plugbay.node.api.parameters import Parameters, check_parameters
 from plugbay.node.api.pods import PodRoutes
 from plugbay.node.api.reading.compression import compressed
-from plugbay.node.api.reading.routes import not_found
+from plugbay.node.api.refusals import not_allowed, not_found
 from plugbay.node.api.resources import PODS
 from plugbay.node.api.stored.accounts.access_reviews import AccessReviews
 from plugbay.node.api.stored.accounts.routes import AccountRoutes
-from plugbay.node.api.stored.invalid import not_allowed
 from plugbay.node.api.stored.routes import ResourceRoutes
 from plugbay.node.api.stored.scale import ScaleRoutes
 from plugbay.node.api.streams.containers import ContainerRoutes

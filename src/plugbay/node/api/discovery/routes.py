@@ -17,8 +17,8 @@ from plugbay.node.api.discovery.lists import (
 )
 from plugbay.node.api.parameters import check_parameters
 from plugbay.node.api.reading.compression import compressed
+from plugbay.node.api.refusals import no_such_resource
 from plugbay.node.api.resources import ResourceTable
-from plugbay.node.api.stored.invalid import no_such_resource
 from plugbay.ops.routing import JSON, Answer, Handler, HttpError, Request, Response, Router, json_response
 
 _GNOSTIC: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"

@@ -7,9 +7,10 @@ from plugbay.node.api.reading.collection import Collection
 from plugbay.node.api.reading.items import ApiItem
 from plugbay.node.api.reading.listing import check_options, list_response, object_response
 from plugbay.node.api.reading.watching import watch_response
+from plugbay.node.api.refusals import not_found
 from plugbay.node.api.resources import ApiResource
 from plugbay.ops.clock import Clock
-from plugbay.ops.routing import Answer, HttpError, Request
+from plugbay.ops.routing import Answer, Request
 
 
 class ReadRoutes:
@@ -36,10 +37,3 @@ class ReadRoutes:
         if item is None:
             raise not_found(self._resource, name)
         return item
-
-
-def not_found(resource: ApiResource, name: str) -> HttpError:
-    """The error for an object that does not exist, in an API server's words."""
-    details = {"name": name, "kind": resource.plural} | ({"group": resource.group} if resource.group else {})
-    qualified = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
-    return HttpError(404, "NotFound", f'{qualified} "{name}" not found', details=details)

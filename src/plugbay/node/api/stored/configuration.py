@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from plugbay.documents import Json
+from plugbay.node.api.refusals import unreadable
 from plugbay.node.api.resources import ApiResource, StoredKind
-from plugbay.node.api.stored.invalid import unreadable
 from plugbay.node.api.stored.rows import FIELDS, row
 from plugbay.objects.problems import FieldProblem, forbidden, invalid, required, too_long
 from plugbay.printers import stored, v1

@@ -24,8 +24,8 @@ from plugbay.manifest.shapes import (
     Whole,
     WholeOrText,
 )
+from plugbay.node.api.refusals import unreadable
 from plugbay.node.api.resources import ApiResource
-from plugbay.node.api.stored.invalid import unreadable
 from plugbay.objects.messages.fields import message_table
 from plugbay.ops.routing import HttpError, Request
 

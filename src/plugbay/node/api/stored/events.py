@@ -12,7 +12,7 @@ from typing import Final
 
 from plugbay.documents import Json
 from plugbay.errors import StoreUnusable
-from plugbay.node.api.reading.routes import not_found
+from plugbay.node.api.refusals import not_found
 from plugbay.node.api.resources import EVENTS, NEW_EVENTS, ApiResource
 from plugbay.node.api.stored.writing import DeletedObject
 from plugbay.node.api.writing.delete_options import DeleteOptions

@@ -17,12 +17,12 @@ from plugbay.node.api.collections import Collections
 from plugbay.node.api.parameters import check_parameters, is_rehearsal
 from plugbay.node.api.reading.forms import list_body
 from plugbay.node.api.reading.items import ApiItem
-from plugbay.node.api.reading.routes import ReadRoutes, not_found
+from plugbay.node.api.reading.routes import ReadRoutes
 from plugbay.node.api.reading.selection import ItemSelection
+from plugbay.node.api.refusals import check_problems, no_such_resource, not_allowed, not_found, unreadable
 from plugbay.node.api.resources import EVENTS, NEW_EVENTS, ApiResource, ResourceTable
 from plugbay.node.api.stored.decoding import Decoded, FieldValidation, decoded, field_validation
 from plugbay.node.api.stored.events import EventEnds
-from plugbay.node.api.stored.invalid import check_problems, no_such_resource, not_allowed, unreadable
 from plugbay.node.api.stored.writing import DeletedObject, ObjectWriter
 from plugbay.node.api.writing.bodies import body_of, repeated_in
 from plugbay.node.api.writing.delete_options import DeleteOptions, delete_options

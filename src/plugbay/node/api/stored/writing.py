@@ -13,9 +13,8 @@ from typing import Final, NamedTuple
 from plugbay.documents import Json
 from plugbay.model.downward import DEFAULT_ACCOUNT
 from plugbay.node.api.applying.field_manager import FieldWriter, settled, tracked
-from plugbay.node.api.reading.routes import not_found
+from plugbay.node.api.refusals import already_exists, check_problems, conflict, forbidden_object, not_allowed, not_found
 from plugbay.node.api.resources import ApiResource, StoredKind
-from plugbay.node.api.stored.invalid import already_exists, check_problems, conflict, forbidden_object, not_allowed
 from plugbay.node.api.stored.namespaces import IMMORTAL, NAMESPACES
 from plugbay.node.api.stored.priorities import PRIORITY_CLASSES
 from plugbay.node.api.writing.delete_options import PROPAGATION_FINALIZERS, DeleteOptions

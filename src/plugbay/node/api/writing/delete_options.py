@@ -11,6 +11,7 @@ from typing import Final, TypeGuard
 
 from plugbay.documents import Json
 from plugbay.node.api.parameters import is_rehearsal, is_set, whole_number
+from plugbay.node.api.refusals import conflict
 from plugbay.node.api.resources import ApiResource
 from plugbay.node.api.writing.bodies import body_of
 from plugbay.ops.routing import HttpError, Request
@@ -77,15 +78,8 @@ class DeleteOptions:
             (self.version, v1.text(value, "metadata", "resourceVersion"), "ResourceVersion", "modified"),
         ):
             if wanted and wanted != found:
-                name_of = v1.name(value)
-                raise HttpError(
-                    409,
-                    "Conflict",
-                    f'Operation cannot be fulfilled on {resource.qualified} "{name_of}": the {name} in the '
-                    f"precondition ({wanted}) does not match the {name} in record ({found}). The object might have "
-                    f"been {word}",
-                    details={"name": name_of, "group": resource.group, "kind": resource.plural},
-                )
+                why = f"the {name} in the precondition ({wanted}) does not match the {name} in record ({found})"
+                raise conflict(resource, v1.name(value), f"{why}. The object might have been {word}")
 
 
 AT_ONCE: Final = DeleteOptions(None, False, "", "", Propagation.BACKGROUND)

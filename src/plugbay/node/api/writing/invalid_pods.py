@@ -32,7 +32,7 @@ def invalid_pod(value: object, error: InvalidManifest) -> HttpError:
     ]
     name = v1.at(value, "metadata", "name")
     name = name if isinstance(name, str) else ""
-    details: dict[str, object] = {"kind": PODS.kind, "causes": causes} | ({"name": name} if name else {})
+    details = {"kind": PODS.kind, "causes": causes, "name": name}
     told = ", ".join(f"{each.field}: {each.problem}" if each.field else each.problem for each in problems)
     text = told if len(problems) == 1 else f"[{told}]"
     return HttpError(422, "Invalid", f'{PODS.kind} "{name}" is invalid: {text}', details=details)

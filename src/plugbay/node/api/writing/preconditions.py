@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from plugbay.documents import Json
+from plugbay.node.api.refusals import conflict
 from plugbay.node.api.resources import ApiResource
 from plugbay.ops.routing import HttpError
 from plugbay.printers import v1
@@ -21,14 +22,8 @@ def check_version(resource: ApiResource, value: Json, wanted: object) -> None:
     version = v1.text(wanted, "metadata", "resourceVersion")
     uid = v1.uid(wanted)
     if (version and version != v1.text(value, "metadata", "resourceVersion")) or (uid and uid != v1.uid(value)):
-        name = v1.name(value)
-        raise HttpError(
-            409,
-            "Conflict",
-            f'Operation cannot be fulfilled on {resource.qualified} "{name}": the object has been modified; please '
-            "apply your changes to the latest version and try again",
-            details={"name": name, "kind": resource.plural} | ({"group": resource.group} if resource.group else {}),
-        )
+        why = "the object has been modified; please apply your changes to the latest version and try again"
+        raise conflict(resource, v1.name(value), why)
 
 
 def check_same(resource: ApiResource, value: Json, wanted: Json) -> None:

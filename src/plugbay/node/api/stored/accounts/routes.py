@@ -12,8 +12,8 @@ from plugbay.documents import Json
 from plugbay.node.access.account_tokens import AUDIENCES, AccountTokens, BoundObject
 from plugbay.node.access.clients import MASTERS, OWNER_NAME, ClientUsers
 from plugbay.node.api.parameters import is_rehearsal
+from plugbay.node.api.refusals import conflict
 from plugbay.node.api.stored.accounts.identity import SERVICE_ACCOUNTS
-from plugbay.node.api.stored.invalid import conflict
 from plugbay.node.api.stored.writing import ObjectWriter
 from plugbay.node.api.writing.bodies import body_of
 from plugbay.objects.problems import FieldProblem, invalid, not_supported

@@ -32,12 +32,18 @@ def check_problems(resource: ApiResource, name: str, problems: Iterable[FieldPro
     )
 
 
+def not_found(resource: ApiResource, name: str) -> HttpError:
+    problem = f'{resource.qualified} "{name}" not found'
+    return HttpError(404, "NotFound", problem, details=_details(resource, name, resource.plural))
+
+
 def already_exists(resource: ApiResource, name: str) -> HttpError:
     problem = f'{resource.qualified} "{name}" already exists'
     return HttpError(409, "AlreadyExists", problem, details=_details(resource, name, resource.plural))
 
 
 def conflict(resource: ApiResource, name: str, why: str) -> HttpError:
+    """The change is meant for another state of the object."""
     problem = f'Operation cannot be fulfilled on {resource.qualified} "{name}": {why}'
     return HttpError(409, "Conflict", problem, details=_details(resource, name, resource.plural))
 
