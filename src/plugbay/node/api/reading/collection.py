@@ -39,6 +39,20 @@ class Collection:
         """The objects in the order of namespace and name."""
         return [item for _, item in sorted(self._items.items())]
 
+    def at(self, version: int) -> list[ApiItem] | None:
+        """The objects as they were at ``version``, in the same order; None when changes since are not kept."""
+        if not self._forgotten <= version <= self.version:
+            return None
+        items = dict(self._items)
+        for changed in reversed(self._changed):
+            if changed.version <= version:
+                break
+            if changed.before is None:
+                del items[changed.item.key]
+            else:
+                items[changed.item.key] = changed.before
+        return [item for _, item in sorted(items.items())]
+
     def get(self, namespace: str, name: str) -> ApiItem | None:
         return self._items.get((namespace, name))
 

@@ -24,9 +24,6 @@ from plugbay.node.api.resources import ApiResource
 from plugbay.ops.routing import JSON, HttpError, Request, Response, json_response
 from plugbay.values import dataclass
 
-_ANY_VERSION: Final = -1
-"""In a continue token: of the present objects, whatever has changed since."""
-
 
 class _Position(msgspec.Struct):
     """The place where a list goes on: after the object ``namespace`` / ``name``, of the objects at ``version``."""
@@ -41,6 +38,7 @@ _POSITION: Final = msgspec.json.Decoder(_Position)
 
 @dataclass(frozen=True, slots=True)
 class _Page:
+    version: int
     items: list[ApiItem]
     last: ApiItem | None
     """The last object of a page that others follow."""
@@ -56,11 +54,10 @@ def list_response(collection: Collection, resource: ApiResource, request: Reques
     """
     form = wanted_form(request.headers.get("accept", ""))
     selection = ItemSelection(request, resource)
-    _check_version(collection, request)
     page = _page(collection, selection, request)
-    metadata: Json = {"resourceVersion": str(collection.version)}
+    metadata: Json = {"resourceVersion": str(page.version)}
     if page.last is not None:
-        metadata["continue"] = _token(collection.version, page.last)
+        metadata["continue"] = _token(page.version, page.last)
         if not request.query.get("labelSelector") and not request.query.get("fieldSelector"):
             metadata["remainingItemCount"] = page.left
     match form:
@@ -122,29 +119,33 @@ def _invalid(field: str, problem: str) -> HttpError:
     )
 
 
-def _check_version(collection: Collection, request: Request) -> None:
+def _page(collection: Collection, selection: ItemSelection, request: Request) -> _Page:
+    limit = whole_number(request, "limit") or 0
+    position = _position(token) if (token := request.query.get("continue")) else None
+    version = _version(collection, request) if position is None else position.version
+    state = collection.at(version)
+    if state is None and position is not None:
+        raise expired(
+            "The provided continue parameter is too old to display a consistent list result. You can start a new "
+            "list without the continue parameter."
+        )
+    if state is None:
+        raise expired("The resourceVersion for the provided list is too old.")
+    items = [item for item in state if selection.holds(item)]
+    if position is not None:
+        items = [item for item in items if item.key > (position.namespace, position.name)]
+    if not limit or len(items) <= limit:
+        return _Page(version, items, None, 0)
+    return _Page(version, items[:limit], items[limit - 1], len(items) - limit)
+
+
+def _version(collection: Collection, request: Request) -> int:
+    """The version that a new list shows: the present one, unless another is asked for."""
     version = whole_number(request, "resourceVersion") or 0
     if version > collection.version:
         problem = f"Too large resource version: {version}, current: {collection.version}"
         raise HttpError(504, "Timeout", problem, headers=(("Retry-After", "1"),))
-    if version and version != collection.version and request.query.get("resourceVersionMatch") == "Exact":
-        raise expired(f"The resourceVersion for the provided list is too old: {version}; objects are of the present")
-
-
-def _page(collection: Collection, selection: ItemSelection, request: Request) -> _Page:
-    limit = whole_number(request, "limit") or 0
-    items = [item for item in collection.all() if selection.holds(item)]
-    if token := request.query.get("continue"):
-        position = _position(token)
-        if position.version not in (_ANY_VERSION, collection.version):
-            raise expired(
-                "The provided continue parameter is too old to display a consistent list result. You can start a new "
-                "list without the continue parameter."
-            )
-        items = [item for item in items if item.key > (position.namespace, position.name)]
-    if not limit or len(items) <= limit:
-        return _Page(items, None, 0)
-    return _Page(items[:limit], items[limit - 1], len(items) - limit)
+    return version if request.query.get("resourceVersionMatch") == "Exact" else collection.version
 
 
 def _token(version: int, last: ApiItem) -> str:

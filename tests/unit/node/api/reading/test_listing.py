@@ -64,10 +64,44 @@ def test_pages_together_are_the_whole_list(present: set[str], limit: int) -> Non
     assert found == sorted(present)
 
 
-def test_a_page_of_a_list_that_has_changed_is_gone() -> None:
-    collection = Collection(1, [item("a"), item("b")])
+def test_the_pages_of_a_list_show_one_state_however_the_objects_change() -> None:
+    collection = Collection(1, [item("a"), item("b"), item("c")])
+    first = listed(collection, {"limit": "1"})
+    collection.put(item("b", 2))
+    collection.remove(item("c", 3))
+    collection.put(item("d", 4))
+    rest = listed(collection, {"continue": first["metadata"]["continue"]})
+    assert [(each["metadata"]["name"], each["metadata"]["resourceVersion"]) for each in rest["items"]] == [
+        ("b", "1"),
+        ("c", "1"),
+    ]
+    assert rest["metadata"] == {"resourceVersion": "1"}
+    exact = {"resourceVersion": "2", "resourceVersionMatch": "Exact"}
+    assert names(listed(collection, exact)) == ["a", "b", "c"]
+    assert names(listed(collection)) == ["a", "b", "d"]
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=12), st.integers(1, 12))
+def test_a_past_state_is_as_it_was(steps: list[tuple[str, bool]], kept: int) -> None:
+    collection = Collection(1, [item("a")], kept=kept)
+    states = {1: collection.all()}
+    for version, (name, is_there) in enumerate(steps, start=2):
+        if is_there:
+            collection.put(item(name, version))
+        elif collection.get("default", name) is not None:
+            collection.remove(item(name, version))
+        states[collection.version] = collection.all()
+    known = sorted(states)[-kept - 1 :]
+    assert [collection.at(version) for version in known] == [states[version] for version in known]
+    assert collection.at(known[-1] + 1) is None
+    assert known[0] == 1 or collection.at(known[0] - 1) is None
+
+
+def test_a_page_of_a_list_whose_changes_are_not_kept_is_gone() -> None:
+    collection = Collection(1, [item("a"), item("b")], kept=1)
     token = listed(collection, {"limit": "1"})["metadata"]["continue"]
     collection.put(item("c", 2))
+    collection.put(item("c", 3))
     with pytest.raises(HttpError) as gone:
         listed(collection, {"limit": "1", "continue": token})
     assert (gone.value.status, gone.value.reason) == (410, "Expired")
