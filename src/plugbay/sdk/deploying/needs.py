@@ -19,6 +19,7 @@ from plugbay.sdk.process.sources import Member
 _KUBELET: Final = KubeletPaths(Path(KUBELET_ROOT))
 _DEV: Final = Path("/dev")
 _IN_EVERY_CONTAINER: Final = (Path("/proc"), Path("/sys"))
+_DIRECTORY_OF_PARTS: Final = ".d"
 _NOT_IN_THEM: Final = Path("/sys/fs")
 
 
@@ -133,7 +134,17 @@ def _mounted(name: str, path: Path) -> Path | None:
         return _DEV  # those below it come and go
     if any(map(path.is_relative_to, _IN_EVERY_CONTAINER)) and not path.is_relative_to(_NOT_IN_THEM):
         return None
-    place = path.parent if path.is_file() else path  # a file that is replaced is another file
+    is_file = path.is_file() or (not path.exists() and len(path.parts) > 3 and _names_file(path))
+    place = path.parent if is_file else path  # a file that is replaced is another file
     if len(place.parts) < 2 or (place != path and len(place.parts) < 3):
         raise NeedsRefused(f"{name} watches {path}: {place} is too much to mount, it needs a directory of its own")
     return place
+
+
+def _names_file(path: Path) -> bool:
+    """Whether a path that is not on this machine has the name of a file.
+
+    A volume of type DirectoryOrCreate would make a directory of that name on a node without the file, and its pod would
+    not start on a node with it.
+    """
+    return path.suffix[1:].isalpha() and path.suffix != _DIRECTORY_OF_PARTS

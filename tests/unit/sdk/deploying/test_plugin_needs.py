@@ -90,6 +90,20 @@ def test_watched_file_is_seen_in_its_directory(tmp_path: Path) -> None:
     assert places(needs_of(with_watch(tmp_path / "cards.json"))) == {SOCKETS: True, str(tmp_path): False}
 
 
+@pytest.mark.parametrize(
+    ("watched", "mounted"),
+    [
+        ("/etc/not-here/cards.json", "/etc/not-here"),
+        ("/run/not-here/vendor/card.sock", "/run/not-here/vendor"),
+        ("/etc/not-here/cards.d", "/etc/not-here/cards.d"),
+        ("/etc/not-here/card-1.2", "/etc/not-here/card-1.2"),
+        ("/etc/not-here.cards", "/etc/not-here.cards"),
+    ],
+)
+def test_watched_file_that_only_nodes_have_is_seen_in_its_directory(watched: str, mounted: str) -> None:
+    assert places(needs_of(with_watch(watched))) == {SOCKETS: True, mounted: False}
+
+
 @pytest.mark.parametrize("watched", ["cards", "/", "/etc/hostname"])
 def test_watched_path_that_no_container_should_have(watched: str) -> None:
     with pytest.raises(NeedsRefused, match=re.escape(f"example.com/card watches {watched}") + "|'cards'"):
