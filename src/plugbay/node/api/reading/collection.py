@@ -14,6 +14,8 @@ from plugbay.ops.routing import HttpError
 KEPT: Final = 1000
 """The number of changes that are kept; a watch that begins before them has to list first. An API server keeps them for
 some minutes."""
+KEPT_CHARACTERS: Final = 16 << 20
+"""The most that these changes may hold: of large objects fewer are kept."""
 
 
 class Collection:
@@ -29,7 +31,9 @@ class Collection:
     def __init__(self, version: int, items: Iterable[ApiItem] = (), *, kept: int = KEPT) -> None:
         self.version = version
         self._items = {item.key: item for item in items}
-        self._changed: deque[ChangedItem] = deque(maxlen=kept)
+        self._kept = kept
+        self._changed: deque[ChangedItem] = deque()
+        self._weight = 0
         self._forgotten = version
         """The version of the newest change that is not kept."""
         self._moved = Changes()
@@ -106,10 +110,13 @@ class Collection:
         return unseen[::-1]
 
     def _record(self, change: Change, item: ApiItem, before: ApiItem | None) -> None:
-        if len(self._changed) == self._changed.maxlen:
-            self._forgotten = self._changed[0].version
         self.version = item.version
         self._changed.append(ChangedItem(item.version, change, item, before))
+        self._weight += item.weight
+        while len(self._changed) > self._kept or (self._weight > KEPT_CHARACTERS and len(self._changed) > 1):
+            oldest = self._changed.popleft()
+            self._weight -= oldest.item.weight
+            self._forgotten = oldest.version
         self._moved.notify()
 
 

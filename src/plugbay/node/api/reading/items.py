@@ -18,19 +18,21 @@ class ApiItem:
     Args:
         version: its resource version.
         make: makes its JSON; it is called when that is first looked at.
+        weight: the characters that this state alone keeps in memory; states of a pod share what is large.
     """
 
-    def __init__(self, namespace: str, name: str, version: int, make: Callable[[], Json]) -> None:
+    def __init__(self, namespace: str, name: str, version: int, make: Callable[[], Json], *, weight: int = 0) -> None:
         self.namespace = namespace
         self.name = name
         self.version = version
+        self.weight = weight
         self._make = make
 
     @classmethod
     def of(cls, value: Json) -> ApiItem:
         """A stored object."""
         version = v1.text(value, "metadata", "resourceVersion")
-        return cls(v1.namespace(value), v1.name(value), int(version or 0), lambda: value)
+        return cls(v1.namespace(value), v1.name(value), int(version or 0), lambda: value, weight=_weight(value))
 
     @property
     def key(self) -> tuple[str, str]:
@@ -70,3 +72,15 @@ class ChangedItem(NamedTuple):
     change: Change
     item: ApiItem
     before: ApiItem | None
+
+
+def _weight(value: object) -> int:
+    match value:
+        case str():
+            return len(value)
+        case dict():
+            return sum(len(name) + _weight(each) for name, each in value.items())
+        case list():
+            return sum(map(_weight, value))
+        case _:
+            return 1

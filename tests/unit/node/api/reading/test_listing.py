@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugbay.node.api.reading.collection import Collection
+from plugbay.node.api.reading.collection import KEPT_CHARACTERS, Collection
 from plugbay.node.api.reading.items import ApiItem
 from plugbay.node.api.reading.listing import check_options, list_response, object_response
 from plugbay.node.api.resources import PODS
@@ -105,6 +105,15 @@ def test_a_page_of_a_list_whose_changes_are_not_kept_is_gone() -> None:
     with pytest.raises(HttpError) as gone:
         listed(collection, {"limit": "1", "continue": token})
     assert (gone.value.status, gone.value.reason) == (410, "Expired")
+
+
+def test_fewer_changes_of_large_objects_are_kept() -> None:
+    collection = Collection(1)
+    large = "x" * (KEPT_CHARACTERS // 4)
+    for version in range(2, 12):
+        metadata = {"name": "a", "namespace": "default", "resourceVersion": str(version)}
+        collection.put(ApiItem.of({"metadata": metadata, "data": {"a": large}}))
+    assert [version for version in range(1, 12) if collection.at(version) is not None] == [8, 9, 10, 11]
 
 
 @pytest.mark.parametrize("token", ["abc", "%", "e30=", "bnVsbA=="])
