@@ -1,6 +1,6 @@
 """Dialects: the config may be a file of its own, or a section of MicroShift's config. Pure.
 
-Source: MicroShift 4.20 ``pkg/config/generic_device_plugin.go``.
+Source: MicroShift 4.20 ``pkg/config/gdp.go``.
 """
 
 from __future__ import annotations
