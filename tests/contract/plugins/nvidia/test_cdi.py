@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from plugbay.errors import RpcFailed
+from plugbay.errors import GpusUnusable, RpcFailed
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import DeviceId
 from plugbay.plugins.nvidia.config.arguments import parse_flags
@@ -20,7 +20,7 @@ from plugbay.plugins.nvidia.nvml.client import NvmlSettings
 from plugbay.plugins.nvidia.serving.settings import NodeSettings
 from plugbay.plugins.nvidia.serving.source import NvidiaSource
 from plugbay.sdk.process.runner import serving
-from plugbay.testing.fakenvml import a100_nvswitch, fake_driver, lay_out_driver
+from plugbay.testing.fakenvml import a100_nvswitch, fake_driver, h100_mig, lay_out_driver, lay_out_machine
 from plugbay.testing.fakes.kubelet import RegisteredPlugin, fake_kubelet
 from tests.contract.rigs.gpu_node import OFTEN, gpu_node, unhealthy, until
 from tests.contract.rigs.nvidia import DEADLINE_S, environ_of
@@ -43,6 +43,20 @@ async def cdi_devices(plugin: RegisteredPlugin, *ids: str) -> tuple[str, ...]:
     answer = await plugin.client.allocate([DeviceId(each) for each in ids])
     assert answer is not None
     return tuple(answer.edits.cdi_devices)
+
+
+@pytest.mark.usefixtures("may_make_nodes")
+async def test_a_start_that_fails_leaves_no_spec(sockets: Path, nvml_library: Path) -> None:
+    machine, root, specs = h100_mig(), sockets / "machine", sockets / "cdi"
+    lay_out_machine(root, machine, with_device_nodes=True)
+    lay_out_driver(root, machine.driver_version)
+    arguments, environment = parse_flags(["--driver-root-ctr-path=/", "--mig-strategy=single", *CDI], {})
+    async with fake_driver(machine, library=nvml_library) as driver:
+        settings = NodeSettings(arguments, environment, {}, root, specs)
+        source = NvidiaSource(settings, NvmlSettings(environ=environ_of(driver)))
+        with pytest.raises(GpusUnusable, match="no MIG devices configured"):
+            await source.look_once()
+    assert not specs.exists()
 
 
 @pytest.mark.usefixtures("may_make_nodes")

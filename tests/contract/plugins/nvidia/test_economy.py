@@ -22,6 +22,7 @@ from plugbay.plugins.nvidia.nvml.client import Nvml, NvmlSettings
 from plugbay.plugins.nvidia.nvml.starting import spawn_nvml_worker
 from plugbay.plugins.nvidia.serving.node import NodeView
 from plugbay.plugins.nvidia.serving.settings import NodeSettings, load_active
+from plugbay.plugins.nvidia.serving.sight import Sight
 from plugbay.sdk.process.sources import LooksOnce
 from plugbay.testing.fakenvml import fake_driver, h100_mig, lay_out_driver, lay_out_machine, t4
 from tests.contract.rigs.nvidia import environ_of, fake_nvml
@@ -141,6 +142,10 @@ def configured(settings: NodeSettings) -> Configuration:
     return load_active(settings, None, None).configuration
 
 
+def take_as_it_is(sight: Sight) -> None:
+    """Find nothing wrong with what was seen."""
+
+
 def settings_of(directory: Path, *words: str) -> NodeSettings:
     arguments, environment = parse_flags(("--driver-root-ctr-path=/", *words), {})
     return NodeSettings(arguments, environment, {}, directory, directory / "cdi")
@@ -152,7 +157,7 @@ async def test_a_look_that_finds_nothing_new_gives_the_sight_before(nvml_library
     settings = settings_of(tmp_path)
     configuration, mixed = configured(settings), configured(settings_of(tmp_path, "--mig-strategy=mixed"))
     async with fake_nvml(machine, nvml_library) as (driver, nvml):
-        view = NodeView(settings, nvml)
+        view = NodeView(settings, nvml, take_as_it_is)
         sights = [await view.look(configuration)]
         assert await view.look(configuration) is sights[-1]
         sights.append(await view.look(mixed))
@@ -183,7 +188,7 @@ async def test_a_look_that_fails_is_not_taken_for_one_that_found_nothing_new(
     with_specs = configured(settings_of(tmp_path, "--nvidia-driver-root=/", "--device-list-strategy=cdi-cri"))
     settings.cdi_directory.write_text("in the way of the directory")
     async with fake_nvml(machine, nvml_library) as (_, nvml):
-        view = NodeView(settings, nvml)
+        view = NodeView(settings, nvml, take_as_it_is)
         before = await view.look(configured(settings))
         for _ in range(2):
             assert isinstance((await view.look(with_specs)).setback, PathUnusable)

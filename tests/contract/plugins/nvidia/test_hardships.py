@@ -254,7 +254,7 @@ async def test_a_question_that_the_driver_dies_of_is_not_asked_with_every_look(t
         asked.append(True)
         raise DriverUnusable(DriverTrouble.HUNG.value, "it hangs", 0)
 
-    view = NodeView(NodeSettings(root=tmp_path), Nvml())
+    view = NodeView(NodeSettings(root=tmp_path), Nvml(), lambda _: None)
     for _ in range(10):
         with pytest.raises(DriverUnusable):
             await view.dispensable("links", die)

@@ -36,6 +36,9 @@ Answer = TypeVar("Answer")
 class NodeView:
     """Looks at a node.
 
+    Args:
+        judge: told what was seen, before anything is written for engines; what it raises ends the look.
+
     Attributes:
         nvml: the driver.
         sight: the last look; None before the first. It is the same object while nothing changes.
@@ -47,7 +50,7 @@ class NodeView:
         allocations: what containers were given since, perhaps.
     """
 
-    def __init__(self, settings: NodeSettings, nvml: Nvml) -> None:
+    def __init__(self, settings: NodeSettings, nvml: Nvml, judge: Callable[[Sight], None]) -> None:
         self.nvml = nvml
         self.sight: Sight | None = None
         self.looks = 0
@@ -57,6 +60,7 @@ class NodeView:
         self.ask_assigned: Callable[[], Assigned] | None = None
         self.allocations = RecentAllocations()
         self._settings = settings
+        self._judge = judge
         self._resting = RestingSubjects()
         self._links_problem = ""
         self._written: object = None
@@ -79,6 +83,7 @@ class NodeView:
         sight = self._seen(configuration, signs, answer, self._minors[1])
         if gone := gone_devices(self.sight, sight):
             sight = sight.with_gone(held_devices(gone, await self._assigned()))
+        self._judge(sight)
         try:
             await self._describe(sight, configuration, found)
         except PlugbayError as error:

@@ -42,6 +42,7 @@ from plugbay.sdk.watching import Watches
 if TYPE_CHECKING:
     from plugbay.model.podresources import PodResources
     from plugbay.sdk.author.needs import Need
+    from plugbay.sdk.watching import PathChanges
 
 logger = logging.getLogger(__name__)
 
@@ -203,7 +204,7 @@ class NvidiaSource:
         roots = roots_of(self.settings, self.active.configuration)
         chosen = self._nvml_settings or NvmlSettings(driver_root=roots.driver, sys_root=self.settings.root / "sys")
         early, self._early = self._early, None
-        self._view = NodeView(self.settings, await up.enter_async_context(Nvml(chosen, early)))
+        self._view = NodeView(self.settings, await up.enter_async_context(Nvml(chosen, early)), self._check_start)
         self._view.ask_assigned = self._ask_assigned
         for warning in self.health.warnings:
             logger.warning("%s", warning)
@@ -246,8 +247,6 @@ class NvidiaSource:
         before = view.sight
         try:
             sight = await view.look(configuration)
-            if before is None or before.survey is None:
-                self._check_start(sight, configuration)
         except PlugbayError as error:
             self._printed.tell(configuration, node_patterns(configuration.patterns, configuration.mig_strategy, ()))
             if before is None and configuration.fail_on_init_error:
@@ -272,8 +271,13 @@ class NvidiaSource:
         self.health.hinder(sight, self._mps_answers.silent)
         self._offer(sight, changed)
 
-    def _check_start(self, sight: Sight, configuration: Configuration) -> None:
+    def _check_start(self, sight: Sight) -> None:
+        """Judge what is seen until the driver has answered for the first time."""
+        assert self.active is not None
         assert self._view is not None
+        if self._view.sight is not None and self._view.sight.survey is not None:
+            return
+        configuration = self.active.configuration
         self._printed.tell(configuration, sight.node.patterns)
         if sight.trouble is not None:
             if configuration.fail_on_init_error and self._view.looks == 1:
@@ -313,7 +317,7 @@ class NvidiaSource:
             logger.log(level, "%s", sentence)
 
     def _offer(self, sight: Sight, changed: Callable[[], None]) -> None:
-        """ResourceOffer what was seen; plugins come and go with their resources."""
+        """Offer what was seen; plugins come and go with their resources."""
         assert self.active is not None
         assert self._view is not None
         fresh: dict[ResourceName, NvidiaPlugin] = {}
@@ -365,8 +369,8 @@ class NvidiaSource:
         sight = self.sight
         return sight is not None and sight.trouble is None and sight.setback is None and self._mps_answers.is_settled
 
-    async def _follow_files(self, changes: object) -> None:
-        async for _ in changes:  # type: ignore[attr-defined]
+    async def _follow_files(self, changes: PathChanges) -> None:
+        async for _ in changes:
             await asyncio.sleep(_SETTLE_S)
             self.refresh()
 
@@ -389,7 +393,7 @@ class NvidiaSource:
                         self._asked.set()
 
     def _take_event(self, event: GpuEvent) -> None:
-        """ResourceOffer what follows from an event at once."""
+        """Offer what follows from an event at once."""
         sight = self.sight
         if sight is None or not self.health.take_event(event, sight):
             return
