@@ -158,10 +158,26 @@ async def test_a_killed_worker_is_replaced_and_no_event_is_missed(sockets: Path,
         for _ in range(3):
             await kill_worker(node)
         await until_watched(node)
-        assert not unhealthy(plugin)
+        await until(lambda: not unhealthy(plugin))
         await node.driver.xid(0, 79)
         await until(lambda: set(unhealthy(plugin).values()) == {"Xid79"})
         assert not plugin.ended.is_set()
+
+
+async def test_a_worker_killed_in_the_middle_of_a_look_changes_no_device(
+    sockets: Path, nvml_library: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with gpu_node(t4(), sockets, nvml_library) as node:
+        await watched(node)
+        view = node.source.view
+        assert view is not None
+        await node.driver.misbehave(FakeFault("nvmlDeviceGetName", hang=True))
+        looks = view.looks
+        await until(lambda: view.looks > looks)
+        await kill_worker(node)
+        await node.driver.misbehave()
+        await until(lambda: view.looks > looks + 2)
+        assert "is Unknown" not in caplog.text
 
 
 async def test_scenario_92_nothing_is_watched_where_everything_is_disabled(sockets: Path, nvml_library: Path) -> None:

@@ -157,7 +157,7 @@ class NodeView:
         if self._library_missing is not None and not is_installed:
             return self._library_missing  # no need to start a process to be told the same
         try:
-            survey = await self.nvml.survey()
+            survey = await self._survey()
         except DriverCallFailed as error:
             return DriverUnusable(DriverTrouble.FAILED.value, str(error), error.code)
         except DriverUnusable as error:
@@ -165,6 +165,15 @@ class NodeView:
             return error
         self._library_missing = None
         return survey
+
+    async def _survey(self) -> Survey:
+        """The driver's answer; one worker that ends meanwhile is replaced: it may have been killed by chance."""
+        try:
+            return await self.nvml.survey()
+        except DriverUnusable as error:
+            if error.reason != DriverTrouble.CRASHED.value:
+                raise
+            return await self.nvml.survey()
 
     async def dispensable(self, subject: str, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         """The driver's answer to a question that the plugin can do without; it is not asked while it dies of that.

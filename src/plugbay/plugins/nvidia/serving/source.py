@@ -195,8 +195,6 @@ class NvidiaSource:
         """Forget the machine: the next run sees it anew."""
         self._view = None
 
-    # --- looking ----------------------------------------------------------------------------------------------------
-
     async def _open(self, up: contextlib.AsyncExitStack) -> None:
         """Begin to look at the machine."""
         await self._configure()
@@ -373,8 +371,6 @@ class NvidiaSource:
         async for _ in changes:
             await asyncio.sleep(_SETTLE_S)
             self.refresh()
-
-    # --- events -----------------------------------------------------------------------------------------------------
 
     async def _follow_events(self) -> None:
         assert self._view is not None
