@@ -125,6 +125,12 @@ async def test_a_directory_is_written_once_and_what_differs_in_it_is_kept(tmp_pa
         ),
         ((*DIRECTORY, "--monitor-labels=a=b"), 2, "ask for it by --with pod-monitor"),
         ((*DIRECTORY, "-o=helm"), 2, "-o helm wants --to DIR"),
+        (
+            (*DIRECTORY, "-o=helm", "--to=x", "--namespace=a"),
+            2,
+            "--namespace: a chart has the namespace of its release",
+        ),
+        ((*DIRECTORY, "-o=helm", "--to=x", "--with=dashboard,namespace"), 2, "--with namespace: a chart has the"),
         ((*DIRECTORY, "--to=x"), 2, "--to is for -o kustomize and -o helm"),
     ],
 )

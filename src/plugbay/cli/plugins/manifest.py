@@ -63,9 +63,7 @@ def _add_options(parser: argparse._ActionsContainer) -> None:
         help="a container image with plugbay[metrics] and what plugins import",
     )
     parser.add_argument("--name", metavar="NAME", help="of the objects (default: after the resource)")
-    parser.add_argument(
-        "--namespace", metavar="NAMESPACE", default=NAMESPACE, help="of the objects (default: %(default)s)"
-    )
+    parser.add_argument("--namespace", metavar="NAMESPACE", help=f"of the objects (default: {NAMESPACE})")
     parser.add_argument(
         "--node-selector",
         metavar="KEY=VALUE,...",
@@ -153,6 +151,11 @@ def _check_output(args: argparse.Namespace) -> None:
         raise UsageError(f"--{'to' if args.to else 'overwrite'} is for -o kustomize and -o helm; yaml is printed")
     if args.output != _PRINTED and args.to is None:
         raise UsageError(f"-o {args.output} wants --to DIR, the directory where the files go")
+    if args.output == "helm" and (args.namespace is not None or Extra.NAMESPACE in _extras(args.extras)):
+        option = "--with namespace" if args.namespace is None else "--namespace"
+        raise UsageError(
+            f"{option}: a chart has the namespace of its release, by `helm install -n NAME --create-namespace`"
+        )
 
 
 def deployment_of(args: argparse.Namespace) -> Deployment:
@@ -181,7 +184,7 @@ def deployment_of(args: argparse.Namespace) -> Deployment:
     needs = asyncio.run(needs_now(members, files.needs))
     return Deployment(
         name=default_name(needs) if args.name is None else args.name,
-        namespace=args.namespace,
+        namespace=NAMESPACE if args.namespace is None else args.namespace,
         image=args.image,
         needs=needs,
         targets=tuple(words),
