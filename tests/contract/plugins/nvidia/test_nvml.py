@@ -167,6 +167,15 @@ async def test_measurements_and_processes_are_read(nvml_library: Path) -> None:
     assert list(sliced.mig_memory_used_bytes) == [device.uuid for device in machine.gpus[1].mig.devices]
 
 
+async def test_a_gpu_without_memory_of_its_own_is_probed_and_measured(nvml_library: Path) -> None:
+    """As that of a GB10."""
+    async with fake_nvml(t4(), nvml_library) as (driver, nvml):
+        await driver.misbehave(FakeFault("nvmlDeviceGetMemoryInfo", result=3))
+        await nvml.probe(driver.machine.gpus[0].uuid)
+        [measured] = await nvml.metrics()
+    assert (measured.memory_bytes, measured.memory_used_bytes, measured.temperature_c) == (None, None, 31)
+
+
 async def test_a_probe_tells_of_memory_that_failed(nvml_library: Path) -> None:
     machine = h200().with_gpu(0, remapped_rows={"corrected": 1, "uncorrected": 1, "pending": True, "failed": False})
     machine = replace(machine, gpus=(in_mig_mode(machine.gpus[0], "1g.18gb"),))

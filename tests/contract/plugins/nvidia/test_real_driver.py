@@ -34,6 +34,6 @@ async def test_a_real_driver_is_measured_and_watched() -> None:
     async with Nvml() as nvml, aclosing(nvml.events()) as events:
         assert isinstance(await next_event(events), Watching)
         for metrics in await nvml.metrics():
-            assert 0 < metrics.memory_bytes
+            assert metrics.memory_bytes is None or metrics.memory_bytes > 0
             assert metrics.temperature_c is not None
             assert 0 < metrics.temperature_c < 110

@@ -160,7 +160,8 @@ def _memory(reading: GpuReading, value: Callable[[int, int], int]) -> _Samples:
             continue
         if not (gpu.is_mig_enabled and gpu.mig_devices):
             for labels in reading.held(gpu.uuid, reading.labels(gpu)):
-                yield labels, value(measured.memory_bytes, measured.memory_used_bytes)
+                if measured.memory_bytes is not None and measured.memory_used_bytes is not None:
+                    yield labels, value(measured.memory_bytes, measured.memory_used_bytes)
             continue
         for mig in gpu.mig_devices:
             if (used := measured.mig_memory_used_bytes.get(mig.uuid)) is not None:

@@ -156,7 +156,7 @@ class DriverQuestions:
         device = _handle_of(uuid)
         gpu = nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(device) if uuid.startswith("MIG-") else device
         nvml.nvmlDeviceGetName(gpu)
-        nvml.nvmlDeviceGetMemoryInfo(device)
+        _unless_absent(nvml.nvmlDeviceGetMemoryInfo, device)  # a GPU that shares the machine's memory has none
         rows = _unless_absent(nvml.nvmlDeviceGetRemappedRows, gpu)
         return {
             "temperature_c": _unless_absent(_temperature, gpu),
@@ -193,14 +193,14 @@ def _handle_of(uuid: str) -> Any:
 
 
 def _measure(device: Any) -> Described:
-    memory = nvml.nvmlDeviceGetMemoryInfo(device)
+    memory = _unless_absent(nvml.nvmlDeviceGetMemoryInfo, device)
     encoder = _unless_absent(nvml.nvmlDeviceGetEncoderUtilization, device)
     decoder = _unless_absent(nvml.nvmlDeviceGetDecoderUtilization, device)
     rates = _unless_absent(nvml.nvmlDeviceGetUtilizationRates, device)
     return {
         "uuid": _text(nvml.nvmlDeviceGetUUID(device)),
-        "memory_bytes": memory.total,
-        "memory_used_bytes": memory.used,
+        "memory_bytes": memory and memory.total,
+        "memory_used_bytes": memory and memory.used,
         "utilization_percent": rates and rates.gpu,
         "memory_utilization_percent": rates and rates.memory,
         "encoder_percent": encoder and encoder[0],

@@ -95,8 +95,8 @@ class GpuMetrics:
     """
 
     uuid: str
-    memory_bytes: int
-    memory_used_bytes: int
+    memory_bytes: int | None
+    memory_used_bytes: int | None
     utilization_percent: int | None
     memory_utilization_percent: int | None
     encoder_percent: int | None
