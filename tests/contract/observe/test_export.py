@@ -225,6 +225,16 @@ def test_rules_and_dashboard_ask_for_what_an_export_has(expression: str, everyth
     assert expression.count("(") == expression.count(")")
 
 
+def test_alerts_on_growth_see_the_first_count_of_a_series() -> None:
+    """`increase` does not see what a series begins with, and ours begin with the first event."""
+    rules = [
+        rule for group in yaml.safe_load((MONITORING / "alerts.yaml").read_text())["groups"] for rule in group["rules"]
+    ]
+    grown = [(rule["expr"], name) for rule in rules for name in re.findall(r"increase\((\w+)", rule["expr"])]
+    assert grown
+    assert all(f"or ({name} unless {name} offset 15m)" in expression for expression, name in grown)
+
+
 def test_templates_of_alerts_name_labels_that_the_alert_has() -> None:
     for group in yaml.safe_load((MONITORING / "alerts.yaml").read_text())["groups"]:
         for rule in group["rules"]:
