@@ -235,16 +235,19 @@ def test_variables_of_squat_are_told_apart(tmp_path: Path, capsys: pytest.Captur
         f"{env_of}[3]: NOT TAKEN OVER: the value of LISTEN is not known here",
         "the whole: done otherwise: the manifest brings the rights that the plugin needs",
     } <= told
-    assert len(err.splitlines()) == 3, "both variables, and hostNetwork"
+    assert [each.split(": ")[1] for each in err.splitlines()] == [f"{env_of}[2]", f"{env_of}[3]"]
 
 
 def test_daemon_set_of_nvidia_without_settings_needs_no_care(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = DAEMON_SET.replace("IMAGE", "r.example/k8s-device-plugin:1").replace("ARGS", "[]").replace("ENV", "[]")
-    (tmp_path / "f").write_text(text.replace("hostNetwork: false", "priorityClassName: x"))
+    (tmp_path / "f").write_text(text)
     _, objects, err = migrated(capsys, str(tmp_path / "f"))
     assert (command(objects), err) == (["nvidia"], "")
+    (tmp_path / "f").write_text(text.replace("hostNetwork: false", "hostNetwork: true"))
+    _, _, err = migrated(capsys, str(tmp_path / "f"))
+    assert "spec.template.spec.hostNetwork: true: NOT TAKEN OVER: a plugin of ours has no use for it" in err
 
 
 def test_objects_in_a_list_of_kubectl_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,6 +41,7 @@ _OF_POD: Final = {
     "dnsPolicy": "a cluster's default",
     "schedulerName": "a cluster's default",
 }
+_OF_HOST: Final = ("hostNetwork", "hostPID", "hostIPC")
 _OF_SERVER: Final[Sequence[FieldPath]] = (
     *(("metadata", each) for each in ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")),
     ("metadata", "annotations", "deprecated.daemonset.template.generation"),
@@ -98,6 +99,10 @@ def read_workload(settings: ForeignSettings) -> dict[str, Any]:
     pod |= {"tolerations": (), "affinity": ()} | read_placement(settings, spec)
     for field, text in _OF_POD.items():
         settings.note(otherwise, (*spec, field), text)
+    for field in _OF_HOST:
+        if settings.at(*spec, field) is False:
+            settings.note(NoteKind.TAKEN, (*spec, field), "the same")
+        settings.note(NoteKind.LEFT, (*spec, field), "a plugin of ours has no use for it")
     return pod
 
 
