@@ -167,6 +167,16 @@ async def test_measurements_and_processes_are_read(nvml_library: Path) -> None:
     assert list(sliced.mig_memory_used_bytes) == [device.uuid for device in machine.gpus[1].mig.devices]
 
 
+@pytest.mark.parametrize("function", ["nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetPowerUsage"])
+async def test_what_the_driver_does_not_tell_us_costs_no_other_measurement(function: str, nvml_library: Path) -> None:
+    """As the processes of a GPU in MIG mode, which take a right of their own."""
+    async with fake_nvml(h100_mig(), nvml_library) as (driver, nvml):
+        await driver.misbehave(FakeFault(function, result=4))
+        measured = await nvml.metrics()
+    assert [each.uuid for each in measured] == [gpu.uuid for gpu in driver.machine.gpus]
+    assert all(each.memory_bytes and each.temperature_c for each in measured)
+
+
 async def test_a_gpu_without_memory_of_its_own_is_probed_and_measured(nvml_library: Path) -> None:
     """As that of a GB10."""
     async with fake_nvml(t4(), nvml_library) as (driver, nvml):

@@ -193,10 +193,11 @@ def _handle_of(uuid: str) -> Any:
 
 
 def _measure(device: Any) -> Described:
-    memory = _unless_absent(nvml.nvmlDeviceGetMemoryInfo, device)
-    encoder = _unless_absent(nvml.nvmlDeviceGetEncoderUtilization, device)
-    decoder = _unless_absent(nvml.nvmlDeviceGetDecoderUtilization, device)
-    rates = _unless_absent(nvml.nvmlDeviceGetUtilizationRates, device)
+    """The measurements of a GPU that the driver gives us: some take rights that not every plugin has."""
+    memory = _unless_failing(nvml.nvmlDeviceGetMemoryInfo, device)
+    encoder = _unless_failing(nvml.nvmlDeviceGetEncoderUtilization, device)
+    decoder = _unless_failing(nvml.nvmlDeviceGetDecoderUtilization, device)
+    rates = _unless_failing(nvml.nvmlDeviceGetUtilizationRates, device)
     return {
         "uuid": _text(nvml.nvmlDeviceGetUUID(device)),
         "memory_bytes": memory and memory.total,
@@ -205,14 +206,14 @@ def _measure(device: Any) -> Described:
         "memory_utilization_percent": rates and rates.memory,
         "encoder_percent": encoder and encoder[0],
         "decoder_percent": decoder and decoder[0],
-        "temperature_c": _unless_absent(_temperature, device),
-        "power_mw": _unless_absent(nvml.nvmlDeviceGetPowerUsage, device),
-        "power_limit_mw": _unless_absent(nvml.nvmlDeviceGetEnforcedPowerLimit, device),
-        "energy_mj": _unless_absent(nvml.nvmlDeviceGetTotalEnergyConsumption, device),
-        "sm_clock_mhz": _unless_absent(nvml.nvmlDeviceGetClockInfo, device, nvml.NVML_CLOCK_SM),
-        "memory_clock_mhz": _unless_absent(nvml.nvmlDeviceGetClockInfo, device, nvml.NVML_CLOCK_MEM),
-        "ecc_corrected": _unless_absent(_ecc_errors, device, 0),
-        "ecc_uncorrected": _unless_absent(_ecc_errors, device, 1),
+        "temperature_c": _unless_failing(_temperature, device),
+        "power_mw": _unless_failing(nvml.nvmlDeviceGetPowerUsage, device),
+        "power_limit_mw": _unless_failing(nvml.nvmlDeviceGetEnforcedPowerLimit, device),
+        "energy_mj": _unless_failing(nvml.nvmlDeviceGetTotalEnergyConsumption, device),
+        "sm_clock_mhz": _unless_failing(nvml.nvmlDeviceGetClockInfo, device, nvml.NVML_CLOCK_SM),
+        "memory_clock_mhz": _unless_failing(nvml.nvmlDeviceGetClockInfo, device, nvml.NVML_CLOCK_MEM),
+        "ecc_corrected": _unless_failing(_ecc_errors, device, 0),
+        "ecc_uncorrected": _unless_failing(_ecc_errors, device, 1),
         "processes": _processes(device),
         "mig_memory_used_bytes": {
             _text(nvml.nvmlDeviceGetUUID(each)): nvml.nvmlDeviceGetMemoryInfo(each).used
@@ -224,7 +225,7 @@ def _measure(device: Any) -> Described:
 def _processes(device: Any) -> list[tuple[int, int | None, int | None]]:
     """The processes that compute: their PID, memory in bytes, and GPU instance."""
     processes = []
-    for process in _unless_absent(nvml.nvmlDeviceGetComputeRunningProcesses, device) or ():
+    for process in _unless_failing(nvml.nvmlDeviceGetComputeRunningProcesses, device) or ():
         instance = getattr(process, "gpuInstanceId", None)
         processes.append((process.pid, process.usedGpuMemory, None if instance == 0xFFFFFFFF else instance))
     return processes
