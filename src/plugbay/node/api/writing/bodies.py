@@ -27,23 +27,26 @@ def body_of(request: Request) -> object:
 
 def repeated_in(request: Request) -> tuple[str, ...]:
     """The fields that stand twice in one object of a JSON body, which has been read."""
-    media = request.headers.get("content-type", "").partition(";")[0].strip()
-    return () if media in _ACCEPTED[1:] else repeated_fields(request.body)
+    return () if _media(request) in _ACCEPTED[1:] else repeated_fields(request.body)
+
+
+def _media(request: Request) -> str:
+    """The form of the body; JSON where none is named."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower() or "application/json"
 
 
 def _read(request: Request) -> object:
-    match media := request.headers.get("content-type", "").partition(";")[0].strip():
+    match media := _media(request):
+        case "application/json":
+            return request.json()
         case "application/vnd.kubernetes.protobuf":
             return _of_protobuf(request.body)
         case "application/yaml":
             return _of_yaml(request.body)
-        case "application/cbor":
-            problem = (
-                f"the body of the request is {media}; the media types that are accepted are {', '.join(_ACCEPTED)}"
-            )
-            raise HttpError(415, "UnsupportedMediaType", problem)
         case _:
-            return request.json()
+            accepted = ", ".join(_ACCEPTED)
+            problem = f"the body of the request is {media}; the media types that are accepted are {accepted}"
+            raise HttpError(415, "UnsupportedMediaType", problem)
 
 
 def _of_protobuf(body: bytes) -> object:

@@ -17,6 +17,7 @@ def sent(media: str, body: bytes) -> Request:
     [
         ("application/json", b'{"kind": "ConfigMap"}'),
         ("", b'{"kind": "ConfigMap"}'),
+        ("Application/JSON; charset=utf-8", b'{"kind": "ConfigMap"}'),
         ("application/yaml; charset=utf-8", b"kind: ConfigMap\n"),
         ("application/vnd.kubernetes.protobuf", b'k8s\0\x12\x15{"kind": "ConfigMap"}"\x10application/json'),
     ],
@@ -29,6 +30,8 @@ def test_every_form_is_read(media: str, body: bytes) -> None:
     ("media", "body", "status"),
     [
         ("application/cbor", b"", 415),
+        ("text/plain", b"{}", 415),
+        ("application/x-www-form-urlencoded", b"{}", 415),
         ("application/json", b"kind: ConfigMap", 400),
         ("application/yaml", b"kind: [", 400),
         ("application/yaml", b"a: 1\n---\nb: 2\n", 400),
