@@ -59,6 +59,17 @@ def changed(recording: Recording, change: Callable[[Any], Any]) -> Recording:
     return recording[0], [replace(line, event=change(line.event)) for line in recording[1]]
 
 
+async def until_free(node: Node, device: str) -> None:
+    """Ask until no pod has the device; it is free some time after its pod is gone."""
+    async with asyncio.timeout(30):
+        while True:
+            (resource,) = (await node.get("/plugbay/v1/devices"))["resources"]
+            (found,) = [each for each in resource["devices"] if each["id"] == device]
+            if found["holder"] is None and not found["releasing"]:
+                return
+            await asyncio.sleep(0.02)
+
+
 @pytest.fixture
 async def node_recording(root: Path, tmp_path: Path) -> Recording:
     """Pods that are admitted, refused and released, a list that changes, and all calls that a plugin may want."""
@@ -78,6 +89,7 @@ async def node_recording(root: Path, tmp_path: Path) -> Recording:
             await node.create(pod("too-many", gophers=9, nodeName="n1"))
             await node.pod_in("too-many", "Failed")
             await node.gone("one", gracePeriodSeconds="0")
+            await until_free(node, "g1")  # a moment after its Deallocate has ended, when the node has stored that
             plugin.allocate_answer = refusing(RpcCode.INTERNAL, "no power")
             await node.create(pod("powerless", gophers=1, nodeName="n1"))
             await node.pod_in("powerless", "Failed")
