@@ -129,6 +129,8 @@ class DevicePlugin:
 
     _ask_refresh: Callable[[], object] | None = None
     """The function that starts a run of ``discover``; set while the plugin is served, see `bind_refresh`."""
+    _host_root = ""
+    """The directory below which the process sees the host's files, for plugins that are told one other than ``/``."""
     _further_checks: Sequence[Callable[..., Any]] = ()
     """The checks that are not methods, for plugins whose checks an operator's rules make."""
 

@@ -64,7 +64,7 @@ class Discovery:
         self._cdi = cdi
         self._paths = watched_paths(plugin)
         self._uevents = patterns_of(plugin.resource_name, plugin.watch_uevents)
-        self._host_paths = HostPaths(plugin.resource_name, judges=plugin.check_paths)
+        self._host_paths = HostPaths(plugin.resource_name, judges=plugin.check_paths, root=plugin._host_root)
         self._is_blind = False
         self._reasons = Reasons()
         self._backoff = Backoff(RETRIES)

@@ -23,9 +23,9 @@ logger = logging.getLogger(__name__)
 REASON: Final = "HostPathMissing"
 
 
-def missing_paths(device: Device) -> tuple[str, ...]:
-    """The host's paths of ``device`` that do not exist where this process runs; asks the disk."""
-    return tuple(path for path in named_paths(device) if not os.path.exists(path))
+def missing_paths(device: Device, root: str = "") -> tuple[str, ...]:
+    """The host's paths of ``device`` that do not exist below ``root``, where this process sees them; asks the disk."""
+    return tuple(path for path in named_paths(device) if not os.path.exists(root + path))
 
 
 def named_paths(device: Device) -> tuple[str, ...]:
@@ -47,10 +47,12 @@ class HostPaths:
 
     Args:
         judges: whether devices that miss something are unhealthy.
+        root: the directory below which this process sees the host's files, without a slash at its end.
     """
 
-    def __init__(self, resource: str, *, judges: bool) -> None:
+    def __init__(self, resource: str, *, judges: bool, root: str = "") -> None:
         self._resource = resource
+        self._root = root
         self._judges = judges
         self._missing: Mapping[DeviceId, tuple[str, ...]] = {}
         self._watched: frozenset[str] = frozenset()
@@ -60,7 +62,7 @@ class HostPaths:
         """Return ``devices`` as they are to be listed; the log tells of missing paths, once for each change."""
         # A device that is unhealthy for another reason is not given, and its paths may be gone with it.
         looked_at = devices if self._judges else [device for device in devices if device.health.is_healthy]
-        found = await asyncio.to_thread(lambda: {device.id: missing_paths(device) for device in looked_at})
+        found = await asyncio.to_thread(lambda: {device.id: missing_paths(device, self._root) for device in looked_at})
         missing = {device: paths for device, paths in found.items() if paths}
         if missing != self._missing:
             self._tell(missing, there=found.keys())
@@ -76,9 +78,10 @@ class HostPaths:
         """Say when a path has appeared or, where devices are judged by theirs, one is gone; until cancelled."""
         while True:
             self._looked.clear()
-            missing = {path for paths in self._missing.values() for path in paths}
-            with watches.watch(map(Path, self._watched)) as changes:
-                if not await asyncio.to_thread(_differ, self._watched, missing):
+            missing = {self._root + path for paths in self._missing.values() for path in paths}
+            watched = [self._root + path for path in self._watched]
+            with watches.watch(map(Path, watched)) as changes:
+                if not await asyncio.to_thread(_differ, watched, missing):
                     await first(changes.__anext__(), self._looked.wait())
                 if not self._looked.is_set():
                     changed("paths of the host")

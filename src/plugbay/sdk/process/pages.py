@@ -119,7 +119,8 @@ class PluginPages:
         return [each for each in states if each is not None]
 
     def _notes(self) -> list[str]:
-        return [f"{each.source}: {each.problem}" for each in self._configs() if each.problem]
+        problems = ((each.source, each.problem) for each in self._configs() if each.problem)
+        return [text if text.startswith(source) else f"{source}: {text}" for source, text in problems]
 
     def _status(self) -> Json:
         return {

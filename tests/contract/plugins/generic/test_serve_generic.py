@@ -10,9 +10,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
+from plugbay.cli.arguments.targets.generic import from_options
+from plugbay.cli.main import make_parser
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.ops.http_client import UnixHttpClient
 from plugbay.testing.fakes.kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
+from plugbay.version import VERSION
 from tests.contract.conftest import DEADLINE_S, Plugbay
 from tests.contract.rigs.generic_node import unhealthy, until
 from tests.contract.rigs.manager import pod
@@ -105,6 +110,23 @@ async def test_squats_variables_stand_for_flags(plugbay: Plugbay) -> None:
     assert "INFO" not in machine.log.read_text()
 
 
+@pytest.mark.parametrize(("options", "variable"), [(["--version"], ""), ([], "true")], ids=["flag", "variable"])
+async def test_the_version_is_told_as_squats_plugin_does(plugbay: Plugbay, options: list[str], variable: str) -> None:
+    machine = Machine(plugbay)
+    command = ("serve", "generic", "--config", str(machine.config), *options)
+    environ = {**os.environ, "VERSION": variable}
+    async with plugbay.start(*command, env=environ, stdout=asyncio.subprocess.PIPE) as process:
+        out, _ = await process.communicate()
+    assert (process.returncode, out.decode()) == (0, f"plugbay {VERSION}\n")
+
+
+def test_metrics_of_squats_plugin_are_where_it_has_them() -> None:
+    command = ["serve", "generic", "--device", "{name: licence, domain: a.b, tokens: 1}", "--compat-metrics"]
+    args = make_parser().parse_args(command)
+    from_options(args)
+    assert args.metrics == ":8080"
+
+
 async def test_the_file_names_the_level_of_the_log_where_nothing_else_does(plugbay: Plugbay) -> None:
     machine = Machine(plugbay)
     machine.config.write_text(f"log-level: error\n{TTYS}")
@@ -151,7 +173,7 @@ async def test_a_broken_file_is_told_and_sighup_reads_it_again(plugbay: Plugbay)
         plugin = await listed(kubelet, 1)
         machine.config.write_text(TTYS.replace("groups", "grups"))
         ready = await machine.until_page("/readyz", 200, "grups")
-        assert f"{machine.config}: {machine.config}:2:" in ready
+        assert ready.startswith(f"ok\n{machine.config}:2:")
         metric = f'plugbay_config_last_reload_successful{{source="{machine.config}",config=""}}'
         await machine.until_page("/metrics", 200, f"{metric} 0")
         machine.add("ttyUSB1")
@@ -163,7 +185,9 @@ async def test_a_broken_file_is_told_and_sighup_reads_it_again(plugbay: Plugbay)
         assert again.registration.resource_name == "example.com/tty"
         process.terminate()
         assert await process.wait() == 0
-    assert "configuration rejected, keeping the previous one" in machine.log.read_text()
+    log = machine.log.read_text()
+    assert "configuration rejected, keeping the previous one" in log
+    assert "missing where the plugin runs" not in log, "the nodes are below --machine-root"
 
 
 async def test_a_broken_file_at_the_start_is_the_end(plugbay: Plugbay) -> None:

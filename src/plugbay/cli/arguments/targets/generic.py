@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from plugbay.cli.arguments.options import path_of
+from plugbay.version import VERSION
 
 if TYPE_CHECKING:
     from plugbay.plugins.generic.serving.arguments import GenericArguments
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 SUMMARY: Final = "any device of the machine, by rules in a file"
 EXAMPLE: Final = "generic --config devices.yaml"
 FILE_OPTIONS: Final = ("--config",)
+_VERSION_LINE: Final = f"plugbay {VERSION}"
+_SQUATS_LISTEN: Final = ":8080"
 _LEVELS: Final = {"all": "debug", "warn": "warning", "none": "error"}
 """The levels of squat's plugin that we call otherwise, or do not have."""
 
@@ -68,7 +71,13 @@ def add_options(parser: argparse._ActionsContainer) -> None:
         "--compat-metrics",
         dest="has_compat_metrics",
         action="store_true",
-        help="show the metrics of squat's plugin too, by its names",
+        help=f"show the metrics of squat's plugin too, by its names, and at {_SQUATS_LISTEN} if nothing says where",
+    )
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=_VERSION_LINE,
+        help="show the version and exit, as $VERSION=true does, which is squat's",
     )
     parser.add_argument(
         "--plugin-directory",
@@ -99,10 +108,14 @@ def defaults(variables: Mapping[str, str]) -> Mapping[str, object]:
 
 def from_options(args: argparse.Namespace) -> Sequence[Member]:
     import os
+    import sys
 
     from plugbay.plugins.generic.serving.arguments import PLUGIN_DIRECTORY, GenericArguments, find_file, variable
 
     variables = {} if getattr(args, "elsewhere", False) else dict(os.environ)
+    if variables.get("VERSION", "").lower() == "true":  # alone: many have a variable with a version of their own
+        sys.stdout.write(f"{_VERSION_LINE}\n")
+        raise SystemExit(0)
     given = args.generic_devices or []
     places = ["--device"] if len(given) == 1 else [f"--device {number}" for number in range(1, len(given) + 1)]
     arguments = GenericArguments(
@@ -119,7 +132,7 @@ def from_options(args: argparse.Namespace) -> Sequence[Member]:
     )
     settings = source.config.settings
     if getattr(args, "metrics", None) is None:
-        args.metrics = settings.get("listen")
+        args.metrics = settings.get("listen") or (_SQUATS_LISTEN if args.has_compat_metrics else None)
     if (level := settings.get("log-level")) and isinstance(getattr(args, "log_level", None), _UnsaidLevel):
         logging.getLogger().setLevel(_LEVELS.get(level, level).upper())
     directory = args.plugin_directory or variable(variables, PLUGIN_DIRECTORY) or settings.get("plugin-directory")

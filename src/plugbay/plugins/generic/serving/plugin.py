@@ -42,6 +42,7 @@ class GenericPlugin(DevicePlugin):
         self.released = Counter[str]()
         self._offer = offer
         self._around = around
+        self._host_root = str(around.root).rstrip("/")
         self._first_shares = self._shares_of(offer)
         self._given: dict[DeviceId, Unit] = {}  # until they are released, as they may be gone by then
         self._unreleased: dict[DeviceId, Health] = {}
