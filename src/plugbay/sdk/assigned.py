@@ -44,8 +44,8 @@ async def assigned_devices(paths: KubeletPaths) -> Mapping[ResourceName, Collect
         return {}
 
 
-def assigned_by_checkpoint(paths: KubeletPaths) -> Mapping[ResourceName, Collection[DeviceId]]:
-    """The devices that pods hold, by resource. Blocks.
+def assigned_by_checkpoint(paths: KubeletPaths) -> Mapping[ResourceName, Mapping[DeviceId, Collection[str]]]:
+    """The devices that pods hold, by resource, each with the host's paths that its container was given. Blocks.
 
     Raises:
         FileNotFoundError: there is no checkpoint; a kubelet writes the first one when it allocates a device.
@@ -55,12 +55,23 @@ def assigned_by_checkpoint(paths: KubeletPaths) -> Mapping[ResourceName, Collect
     from plugbay.kubelet.checkpoint import load
 
     content = load(paths.checkpoint.read_bytes(), source=str(paths.checkpoint))
-    assigned: dict[ResourceName, set[DeviceId]] = {}
+    assigned: dict[ResourceName, dict[DeviceId, Collection[str]]] = {}
     for entry in content.pod_device_entries or ():
-        ids = assigned.setdefault(ResourceName(entry.resource_name), set())
+        given = _host_paths(entry.alloc_resp or b"")
+        ids = assigned.setdefault(ResourceName(entry.resource_name), {})
         for on_node in (entry.device_ids or {}).values():
-            ids.update(map(DeviceId, on_node or ()))
+            ids.update(dict.fromkeys(map(DeviceId, on_node or ()), given))
     return assigned
+
+
+def _host_paths(response: bytes) -> tuple[str, ...]:
+    from plugbay.wire.convert import decode_edits  # as above
+
+    try:
+        edits = decode_edits(response)
+    except RpcFailed:
+        return ()  # a kubelet may have kept what no plugin says
+    return (*(node.host_path for node in edits.device_nodes), *(mount.host_path for mount in edits.mounts))
 
 
 async def _by_pod_resources(paths: KubeletPaths) -> Mapping[ResourceName, Collection[DeviceId]]:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import field
 from functools import partial
 from typing import Any
 
 from plugbay.errors import DuplicateResource, OperatorError, PlugbayError, RegistrationRefused
-from plugbay.model.ids import DeviceId, ResourceName
+from plugbay.model.ids import ResourceName
 from plugbay.ops.backoff import RETRIES, Backoff
 from plugbay.ops.changes import Changes
 from plugbay.ops.tasks import first
 from plugbay.sdk.author.plugin import DevicePlugin, resource_of
 from plugbay.sdk.author.resources import PluginSource
-from plugbay.sdk.process.sources import FollowsAssignments, Looking, Member, MemberSource
+from plugbay.sdk.process.sources import AskAssigned, FollowsAssignments, Looking, Member, MemberSource
 from plugbay.sdk.release.evidence.pod_lists import PodLists
 from plugbay.sdk.serving.server import PluginServer
 from plugbay.sdk.watching import Watches
@@ -90,7 +90,7 @@ class Roster:
         make: Callable[[DevicePlugin], PluginServer],
         watches: Watches,
         pod_lists: PodLists | None = None,
-        ask_assigned: Callable[[], Mapping[ResourceName, Collection[DeviceId]]] | None = None,
+        ask_assigned: AskAssigned | None = None,
     ) -> None:
         self.pod_lists = pod_lists
         self.changes = Changes()

@@ -17,7 +17,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 from plugbay.errors import DuplicateResource, PluginLoadError
 from plugbay.model.ids import DeviceId, ResourceName
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from plugbay.sdk.serving.server import PluginServer
 
 logger = logging.getLogger(__name__)
+
+
+AskAssigned: TypeAlias = Callable[[], Mapping[ResourceName, Mapping[DeviceId, Collection[str]]]]
+"""As `plugbay.sdk.assigned.assigned_by_checkpoint`, which blocks, for one kubelet."""
 
 
 class MemberSource(Protocol):
@@ -126,8 +130,8 @@ class Configured(Protocol):
 class FollowsAssignments(Protocol):
     """A `MemberSource` that wants to know which devices pods hold."""
 
-    def follow_assignments(self, ask: Callable[[], Mapping[ResourceName, Collection[DeviceId]]]) -> None:
-        """Take ``ask``, which blocks, and raises as `assigned_by_checkpoint`; called before `MemberSource.run`."""
+    def follow_assignments(self, ask: AskAssigned) -> None:
+        """Take ``ask``; called before `MemberSource.run`."""
 
 
 Member = DevicePlugin | PluginSource | MemberSource

@@ -7,13 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from plugbay.errors import InvalidDocument
+from plugbay.errors import InvalidDocument, RpcFailed
 from plugbay.kubelet.checkpoint import encode
 from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry
+from plugbay.kubelet.paths import KubeletPaths
+from plugbay.model.edits import ContainerEdits, DeviceNode
 from plugbay.plugins.generic.config.rules import Entry, GenericConfig, HealthRule, PathRule, Paths, RuleGroup
-from plugbay.plugins.generic.serving import vanishing
+from plugbay.plugins.generic.selecting.ids import id_of_paths
+from plugbay.plugins.generic.serving import absent, vanishing
 from plugbay.sdk.process import recent_allocations
 from plugbay.testing.fakes.kubelet import RegisteredPlugin
+from plugbay.wire.convert import edits_to_pb
 from tests.contract.rigs.generic_node import GenericNode, generic_node, unhealthy, until
 
 TTY = "example.com/tty"
@@ -29,6 +33,12 @@ def config(*entries: Entry) -> GenericConfig:
 
 
 TTYS = config(entry("tty", "/dev/ttyUSB*"))
+
+
+def edits_of(*paths: str) -> bytes:
+    """The answer to an Allocate as a kubelet keeps it."""
+    edits = ContainerEdits(device_nodes=tuple(map(DeviceNode, paths)))
+    return edits_to_pb(edits).SerializeToString()
 
 
 async def paths_of(plugin: RegisteredPlugin) -> list[str]:
@@ -100,6 +110,49 @@ async def test_a_device_that_a_pod_holds_stays_listed(sockets: Path, monkeypatch
         checkpoint.write_bytes(encode(CheckpointData([])))
         await until(lambda: not plugin.devices)
         assert not plugin.ended.is_set()
+
+
+async def test_a_device_that_vanished_while_no_plugin_ran_is_listed(
+    sockets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(absent, "HELD_AGAIN_S", 0.05)
+    checkpoint = KubeletPaths(sockets / "k").checkpoint
+    checkpoint.parent.mkdir(parents=True)
+    gone, there = id_of_paths(0, ["/dev/ttyUSB0"]), id_of_paths(0, ["/dev/ttyUSB1"])
+    given = PodDevicesEntry("pod", "main", TTY, {-1: [gone, there]}, edits_of("/dev/ttyUSB0", "/dev/ttyUSB1"))
+    checkpoint.write_bytes(encode(CheckpointData([given])))
+    async with generic_node(sockets, TTYS, "/dev/ttyUSB1") as node:
+        plugin = await node.resource(TTY)
+        await until(lambda: unhealthy(plugin) == {gone: "Vanished"} and set(plugin.devices) == {gone, there})
+        with pytest.raises(RpcFailed):
+            await plugin.client.allocate([gone])
+        node.add("/dev/ttyUSB0")
+        await until(lambda: not unhealthy(plugin))
+        assert await paths_of(plugin) == ["/dev/ttyUSB0", "/dev/ttyUSB1"]
+
+
+async def test_it_is_listed_until_no_pod_has_it(sockets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(absent, "HELD_AGAIN_S", 0.05)
+    checkpoint = KubeletPaths(sockets / "k").checkpoint
+    checkpoint.parent.mkdir(parents=True)
+    gone = id_of_paths(0, ["/dev/ttyUSB0"])
+    given = PodDevicesEntry("pod", "main", TTY, {-1: [gone]})
+    checkpoint.write_bytes(encode(CheckpointData([given])))
+    async with generic_node(sockets, TTYS) as node:
+        plugin = await node.resource(TTY)
+        await until(lambda: unhealthy(plugin) == {gone: "Vanished"})
+        checkpoint.write_bytes(encode(CheckpointData([])))
+        await until(lambda: not plugin.devices)
+
+
+async def test_a_device_that_only_has_another_id_now_is_not_told_to_have_vanished(sockets: Path) -> None:
+    checkpoint = KubeletPaths(sockets / "k").checkpoint
+    checkpoint.parent.mkdir(parents=True)
+    given = PodDevicesEntry("pod", "main", TTY, {-1: ["by-another-plugin"]}, edits_of("/dev/ttyUSB0"))
+    checkpoint.write_bytes(encode(CheckpointData([given])))
+    async with generic_node(sockets, TTYS, "/dev/ttyUSB0") as node:
+        plugin = await node.resource(TTY)
+        assert await plugin.next_list() == (id_of_paths(0, ["/dev/ttyUSB0"]),)
 
 
 async def test_a_device_that_was_given_a_moment_ago_stays_listed(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
+from typing import Final
 
 from plugbay.model.devices import Device
 from plugbay.model.health import Health, unhealthy
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.plugins.generic.answers.devices import cdi_kind_of
-from plugbay.plugins.generic.config.rules import Entry, GenericConfig, HealthRule, PreferenceRule
+from plugbay.plugins.generic.config.rules import Entry, GenericConfig, HealthRule, Interfaces, PreferenceRule
 from plugbay.plugins.generic.selecting.units import RuleTrouble, SelectedUnits, Unit
+from plugbay.plugins.generic.serving.absent import AbsentDevices
 from plugbay.plugins.generic.serving.vanishing import VanishedUnits
 from plugbay.values import dataclass
 
@@ -35,7 +37,7 @@ class GenericOffer:
     Attributes:
         entry: the rules of the resource.
         devices: healthy ones, by their IDs; those that have vanished and are still listed too.
-        units: the units that they stand for.
+        units: the units that they stand for, as far as they are known.
         ailing: why units are not healthy, by ID, as far as a look at the machine tells.
         found: the number of those that are there.
     """
@@ -79,6 +81,7 @@ def offers_of(
     selected: SelectedUnits,
     made: MadeDevices,
     vanished: VanishedUnits,
+    absent: AbsentDevices,
     ailing: Mapping[tuple[ResourceName, DeviceId], Health],
     before: Mapping[ResourceName, GenericOffer],
 ) -> Iterator[GenericOffer]:
@@ -92,7 +95,9 @@ def offers_of(
     gone = vanished.by_resource()
     for name in sorted({*selected.units, *gone}):
         there, last = made.by_resource.get(name, {}), before.get(name)
-        if last is not None and last.devices is there and name not in gone and not ailing and not last.ailing:
+        lost = absent.of(name)
+        is_whole = name not in gone and not lost
+        if last is not None and last.devices is there and is_whole and not ailing and not last.ailing:
             if there or last.entry in config.entries:
                 yield last  # as it is with most resources at most looks
                 continue
@@ -104,12 +109,19 @@ def offers_of(
         if entry is not None:
             health = {id: ailing[name, id] for id in units if (name, id) in ailing} if ailing else {}
             health |= {id: _gone(unit) for id, unit in missed.items() if id not in elsewhere}
-            devices = {**{id: listed[id] for id in missed}, **there} if missed else there
+            if not any(isinstance(group.what, Interfaces) for group in entry.groups):  # these may be in their pods
+                health |= dict.fromkeys(lost, _ABSENT)
+            devices = {**{id: listed[id] for id in missed}, **lost, **there} if missed or lost else there
             yield GenericOffer(name, entry, devices, {**missed, **units}, health, len(units))
 
 
 def _entry_named(config: GenericConfig, name: ResourceName) -> Entry | None:
     return next((entry for entry in config.entries if f"{entry.domain}/{entry.name}" == name), None)
+
+
+_ABSENT: Final = unhealthy(
+    "Vanished", "a pod has it, and since the plugin began no look has found it; it is healthy when it is back"
+)
 
 
 def _gone(unit: Unit) -> Health:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -14,6 +15,7 @@ from plugbay.ops.backoff import RETRIES, Backoff
 from plugbay.ops.tasks import background
 from plugbay.plugins.generic.config.rules import GenericConfig
 from plugbay.plugins.generic.selecting.units import Unit
+from plugbay.plugins.generic.serving.absent import AbsentDevices, HeldPaths
 from plugbay.plugins.generic.serving.configuring import ActiveRules
 from plugbay.plugins.generic.serving.counts import LookCounts
 from plugbay.plugins.generic.serving.events import POLL_S, MachineEvents, MachineNews
@@ -26,7 +28,7 @@ from plugbay.plugins.generic.serving.vanishing import Held, VanishedUnits
 from plugbay.sdk.author.plugin import DevicePlugin
 from plugbay.sdk.hooks.calls import in_thread
 from plugbay.sdk.process.config_file import SETTLE_S as FILE_SETTLE_S
-from plugbay.sdk.process.sources import ConfigState
+from plugbay.sdk.process.sources import AskAssigned, ConfigState
 from plugbay.sdk.watching import PathChanges, Watches
 
 if TYPE_CHECKING:
@@ -65,7 +67,8 @@ class GenericSource:
         self._plugins: dict[ResourceName, GenericPlugin] = {}
         self._sight: RuleSight | None = None
         self._vanished = VanishedUnits()
-        self._ask_held: Callable[[], Held] | None = None
+        self._absent = AbsentDevices()
+        self._ask_held: AskAssigned | None = None
         self._asked = asyncio.Event()
         self._rules_due = False
         self._backoff = Backoff(RETRIES)
@@ -94,7 +97,7 @@ class GenericSource:
 
         return generic_needs(self._rules.config)
 
-    def follow_assignments(self, ask: Callable[[], Held]) -> None:
+    def follow_assignments(self, ask: AskAssigned) -> None:
         """Ask by ``ask`` which devices pods hold, when some are gone."""
         self._ask_held = ask
 
@@ -186,30 +189,50 @@ class GenericSource:
             return unit.entry in entries
 
         moment = asyncio.get_running_loop().time()
-        units = {} if before is None else before.selected.units
-        self._vanished.miss(units, sight.selected.units, moment=moment, keeps=keeps)
-        left = self._vanished.expire(moment, await self._held()) if self._vanished.is_due(moment) else []
-        for unit in left:
+        if before is None:
+            await self._begin(sight, moment)
+        else:
+            self._vanished.miss(before.selected.units, sight.selected.units, moment=moment, keeps=keeps)
+        self._absent.find(sight.selected.units)
+        if not (self._vanished.is_due(moment) or self._absent.is_due(moment)):
+            return
+        held = await self._held()
+        self._absent.expire(moment, held)
+        for unit in self._vanished.expire(moment, held):
             logger.info("%s: %s did not come back and is not listed any more", unit.resource, _title(unit))
+
+    async def _begin(self, sight: RuleSight, moment: float) -> None:
+        root = str(self.settings.root).rstrip("/")
+        held, units = await self._written() or {}, sight.selected.units
+
+        def is_there(path: str) -> bool:
+            return os.path.exists(root + path)
+
+        await in_thread(lambda: self._absent.begin(held, units, moment=moment, is_there=is_there))
 
     async def _held(self) -> Held | None:
         """The devices that pods hold; None when that cannot be known."""
+        now = asyncio.get_running_loop().time()
+        written = await self._written()
+        return None if written is None else self._around.given.beside(written, now)
+
+    async def _written(self) -> HeldPaths | None:
+        """The devices that pods hold as the kubelet has written it down; None when that cannot be known."""
         if self._ask_held is None:
             return {}
-        now = asyncio.get_running_loop().time()
         try:
-            written: Held = await in_thread(self._ask_held)
+            written: HeldPaths = await in_thread(self._ask_held)
         except FileNotFoundError:
-            written = {}  # a kubelet that has given nothing away has no checkpoint
+            return {}  # a kubelet that has given nothing away has no checkpoint
         except (OSError, CorruptCheckpoint) as error:
             logger.warning("cannot find out which devices pods have, so devices that are gone stay listed: %s", error)
             return None
-        return self._around.given.beside(written, now)
+        return written
 
     def _offer(self, config: GenericConfig, sight: RuleSight) -> None:
         plugins: dict[ResourceName, GenericPlugin] = {}
         before = {name: plugin.offered for name, plugin in self._plugins.items()}
-        for offer in offers_of(config, sight.selected, sight.made, self._vanished, sight.ailing, before):
+        for offer in offers_of(config, sight.selected, sight.made, self._vanished, self._absent, sight.ailing, before):
             plugins[offer.resource] = self._plugin_for(offer)
         self._plugins = plugins
 
@@ -238,8 +261,9 @@ class GenericSource:
             delays.append(self._backoff.next_delay_s())
         elif self._sight is not None and self._sight.is_polled(is_blind=is_blind):
             delays.append(POLL_S)
-        if (due := self._vanished.next_due()) is not None:
-            delays.append(max(0.0, due - asyncio.get_running_loop().time()) + 0.001)
+        for due in (self._vanished.next_due(), self._absent.next_due()):
+            if due is not None:
+                delays.append(max(0.0, due - asyncio.get_running_loop().time()) + 0.001)
         return min(delays, default=None)
 
 
