@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from plugbay.errors import RpcFailed
+from plugbay.errors import RpcCode, RpcFailed
 from plugbay.ops.clock import Clock
 from plugbay.runtimes.logs.files import LogLimits, rotated
 from plugbay.runtimes.port import ContainerId
@@ -54,7 +54,10 @@ class LogRotation:
                 try:
                     await self._look_at(container, log)
                 except (OSError, RpcFailed) as error:
-                    logger.warning("cannot rotate the log %s, so it grows; trying again: %s", log, error)
+                    if isinstance(error, RpcFailed) and error.code is RpcCode.NOT_FOUND:
+                        self.end(container)  # it was removed by hand: nothing writes there any more
+                    else:
+                        logger.warning("cannot rotate the log %s, so it grows; trying again: %s", log, error)
 
     async def _look_at(self, container: ContainerId, log: Path) -> None:
         try:

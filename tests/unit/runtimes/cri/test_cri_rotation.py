@@ -100,6 +100,22 @@ async def test_a_log_that_a_killed_node_moved_away_is_begun_again(
         assert it.files() == ["0.log", "0.log.20251231-000000"]
 
 
+async def test_the_log_of_a_container_that_was_removed_by_hand_is_left_alone(
+    engine: ScriptedEngine, client: CriClient, sockets: Path
+) -> None:
+    async with rotated(engine, client, sockets) as it:
+        it.log.unlink()
+        engine.failures["ReopenContainerLog"] = [RpcFailed(RpcCode.NOT_FOUND, "no such container")]
+        (other_log := it.log.with_name("1.log")).touch()
+        it.rotation.begin(other := ContainerId("c1"), other_log)
+        await it.look()
+        it.rotation.end(other)
+        it.clock.advance(LOOK_S)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert it.clock.sleepers == 0
+
+
 async def test_nothing_is_looked_at_when_nothing_runs(engine: ScriptedEngine, client: CriClient, sockets: Path) -> None:
     async with rotated(engine, client, sockets) as it:
         await it.look()
