@@ -39,7 +39,7 @@ def cidr(text: str) -> Interface4Or6:
     """Parse an address with the length of its prefix: ``10.0.0.2/24``.
 
     Raises:
-        ValueError: it is none; neither a bare address nor one with a netmask is.
+        ValueError: ``text`` has another form, such as a bare address or one with a netmask.
     """
     try:
         if _CIDR.fullmatch(text):

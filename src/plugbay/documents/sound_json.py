@@ -23,7 +23,7 @@ def read_json(content: bytes) -> object:
     """Read one JSON value; of a member that stands twice the last one counts.
 
     Raises:
-        UnsoundJson: it is none that can be kept.
+        UnsoundJson: ``content`` is not JSON, or JSON that cannot be kept.
     """
     try:
         value = json.loads(content.decode(), parse_constant=_refuse_constant)

@@ -43,7 +43,7 @@ class ObjectStore(Protocol):
 
 
 class ObjectTable:
-    """The objects of all stored kinds, as v1 JSON. A value is never changed in place, by nobody.
+    """The objects of all stored kinds, as v1 JSON. No code changes a value in place.
 
     A change is seen by readers and listeners at once, and its caller goes on when it is on disk. `get` and a change
     that follows it without waiting in between belong together: nothing comes between them.

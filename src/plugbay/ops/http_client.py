@@ -85,7 +85,7 @@ class UnixHttpClient:
 
     Args:
         timeout_s: longest silence of the server, except between the chunks of a stream.
-        wait_for_server: called when nobody serves, before it is tried once more; may take its time.
+        wait_for_server: called when no program serves, before it is tried once more; may take its time.
     """
 
     def __init__(

@@ -54,7 +54,7 @@ def parse_address(text: str) -> Address:
     """``HOST:PORT``, ``[IPV6]:PORT``, ``:PORT`` for every address of the machine, or ``unix:PATH``.
 
     Raises:
-        UsageError: it is none of these.
+        UsageError: ``text`` has another form.
     """
     if text.startswith(_UNIX) and (path := text.removeprefix(_UNIX)):
         return UnixAddress(Path(path).absolute())
@@ -112,7 +112,7 @@ def _listen_unix(path: Path) -> Iterator[socket.socket]:
             listener.listen(_BACKLOG)
             yield listener
         finally:
-            # While the listener is open the kernel gives the inode number to nobody else.
+            # While the listener is open the kernel gives the inode number to no other file.
             if _identity(path) == ours:
                 with contextlib.suppress(FileNotFoundError):
                     path.unlink()
@@ -148,7 +148,7 @@ def _remove_leftover(path: Path) -> None:
     except ConnectionRefusedError:
         path.unlink(missing_ok=True)
     except BlockingIOError:
-        raise SocketInUse(str(path)) from None  # its queue is full: somebody is behind it
+        raise SocketInUse(str(path)) from None  # its queue is full, so a program listens there
     except OSError as error:
         raise PathUnusable(str(path), error.strerror or str(error)) from error
     else:

@@ -76,7 +76,7 @@ def _message(record: logging.LogRecord) -> str:
 
 
 def _plain(value: object, depth: int = 0) -> object:
-    """``value`` as JSON has it: texts that any reader can decode, no numbers that are none, everything else as text."""
+    """``value`` as JSON has it: texts that any reader can decode, no NaN or infinity, everything else as text."""
     if depth == _DEPTH:
         return _text(value)
     match value:

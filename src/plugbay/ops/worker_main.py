@@ -38,7 +38,7 @@ def _attempt(act: Callable[..., object], arguments: tuple[Any, ...]) -> tuple[st
     """Call ``act`` and describe the outcome: ``("returned", value)`` or ``("raised", text)``."""
     try:
         return "returned", act(*arguments)
-    except BaseException as error:  # sys.exit() too: the function is somebody else's
+    except BaseException as error:  # sys.exit() too: the function may do anything
         return "raised", f"{type(error).__name__}: {error}{_place(error)}"
 
 
@@ -129,7 +129,7 @@ def die_first() -> None:
     try:
         with open("/proc/self/oom_score_adj", "wb") as score:
             score.write(b"1000")
-    except OSError:  # a /proc that is not writable: then the kernel takes whoever is largest
+    except OSError:  # a /proc that is not writable: then the kernel kills the largest process
         pass
 
 

@@ -138,7 +138,7 @@ class Worker:
         except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, ValueError, TypeError) as error:
             return Raised(f"its answer cannot be read: {error}")
         finally:
-            if not is_answered:  # cancelled too: what comes now answers nobody
+            if not is_answered:  # cancelled too: what comes now answers no call
                 self._is_ready = False
                 await self._kill()
         return Returned(value) if outcome == "returned" else Raised(str(value))

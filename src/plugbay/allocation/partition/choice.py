@@ -20,7 +20,7 @@ _FINE: Final = 64
 def best_group(scores: Scores, required: Sequence[int], size: int) -> tuple[int, ...]:
     """The places of the devices for a request, ascending.
 
-    All devices are split into groups of ``size``, and a smaller one if the count is no multiple, so that the sum of
+    All devices are split into groups of ``size``, and a smaller one if the count is not a multiple, so that the sum of
     the scores of all pairs that share a group is the largest; the required ones share a group that is not the smaller
     one. Of equal splits the first is taken, by the group of the device at place 0, then by that of the next device
     that is left, and so on. The answer is its group with the largest sum that has all required devices, and of equal

@@ -70,7 +70,7 @@ class AccountAccess:
         self._check_rights(user, head)
 
     def check_owner(self, head: RequestHead) -> None:
-        """Refuse a request of the owner of the node that the user may not make as whom it is made.
+        """Refuse a request of the node's owner in the name of a user who may not make it.
 
         Raises:
             HttpError: that user has no right to do this.

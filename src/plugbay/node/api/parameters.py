@@ -128,7 +128,7 @@ LIST: Final[Parameters] = {
     "timeoutSeconds": _seconds,
     "watch": _flag,
 }
-DELETE_COLLECTION: Final[Parameters] = {**LIST, **DELETE, "watch": _only("false", "", why="it is no list")}
+DELETE_COLLECTION: Final[Parameters] = {**LIST, **DELETE, "watch": _only("false", "", why="this request is not a list")}
 LOG: Final[Parameters] = {
     **_READ,
     "container": _any,

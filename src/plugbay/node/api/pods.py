@@ -266,7 +266,7 @@ def _read_pod(value: object, request: Request) -> Pod:
     """The pod that ``value`` describes.
 
     Raises:
-        HttpError: it is none, or of another namespace than the request's.
+        HttpError: ``value`` is not a pod, or is in another namespace than the request's.
     """
     namespace = request.params["namespace"]
     try:

@@ -44,7 +44,7 @@ _POLICIES: Final = {"": Propagation.BACKGROUND, FOREGROUND: Propagation.FOREGROU
 
 
 class GarbageLoop:
-    """Follows all pods and stored objects, and who owns whom."""
+    """Follows all pods and stored objects, and which of them own which."""
 
     def __init__(
         self,

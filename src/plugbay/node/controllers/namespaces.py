@@ -97,7 +97,9 @@ class NamespaceKeeper:
             try:
                 await self._look()
             except (PlugbayError, HttpError) as error:
-                logger.warning("namespaces are looked after again in %g s: %s", _RETRY_S, error)
+                logger.warning(
+                    "cannot make or remove what belongs to namespaces, trying again in %g s: %s", _RETRY_S, error
+                )
                 await self._clock.sleep(_RETRY_S)
                 self._due.notify()
 

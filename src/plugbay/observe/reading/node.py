@@ -29,7 +29,7 @@ async def read_node(
     """Read what there is; it takes ``deadline_s`` at most, and some time for the disk.
 
     The checkpoint is read before the kubelet is asked, as a list may change what the next one says, and once more if it
-    was written meanwhile: so a pod that came in between is no contradiction. A node of ours, whose lists change
+    was written meanwhile: so a pod that came in between is not a contradiction. A node of ours, whose lists change
     nothing, is asked for them in any case.
 
     Args:

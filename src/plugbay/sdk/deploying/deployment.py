@@ -115,7 +115,7 @@ def image_name(text: str) -> ImageName:
     """Split the name of an image.
 
     Raises:
-        UsageError: it is none.
+        UsageError: ``text`` is not such a name.
     """
     if (found := _IMAGE.fullmatch(text)) is None:
         raise UsageError(f"--image {text!r} is not the name of an image, such as registry.example.com/plugbay:1")

@@ -23,7 +23,7 @@ _WEIGHTS: Final[Mapping[StepKind, int]] = {
 _DISTURBING: Final = frozenset({StepKind.SLOW, StepKind.HANG, StepKind.REFUSE})
 _CALMING: Final = frozenset({StepKind.CALM, StepKind.CHECK})
 ALWAYS: Final = frozenset({StepKind.PAUSE, StepKind.CALM, StepKind.CHECK})
-"""Kinds that are no faults, and in every plan."""
+"""Kinds that are not faults, and in every plan."""
 
 
 def make_plan(

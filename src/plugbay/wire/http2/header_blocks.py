@@ -158,7 +158,7 @@ class OpenBlock:
         """Take in the payload of HEADERS or CONTINUATION.
 
         Raises:
-            ConnectionFault: there is no end to them.
+            ConnectionFault: the pieces are too many or too large.
         """
         self._pieces += piece
         self._pieces_left -= 1

@@ -129,7 +129,7 @@ class Receiver:
             self._streams.change(stream, Happening.END_RECEIVED)
 
     def _breach_of_data(self, stream: Stream, size: int, content: int, ends: bool) -> ErrorCode | None:
-        """The error that DATA on an open stream is, if it is one; ``content`` bytes of its ``size`` are no padding."""
+        """The error that DATA on an open stream is, if it is one; ``size - content`` of its bytes are padding."""
         if TRANSITIONS[stream.state][Happening.DATA_RECEIVED] is not stream.state:
             return ErrorCode.STREAM_CLOSED
         if stream.awaits is not MessagePart.TRAILERS:

@@ -69,7 +69,7 @@ class Settings:
 
     Attributes:
         max_streams: that we may have open at the same time; without a word of the peer there is no limit.
-        max_header_bytes: None is no limit.
+        max_header_bytes: of one header block; None if there is no limit.
     """
 
     header_table_size: int = 4096

@@ -118,7 +118,7 @@ class SpdyStream:
             self.drop()
 
     def drop(self) -> None:
-        """The stream is reset; what waits is read by nobody."""
+        """The stream is reset; what waits is dropped unread."""
         self._coming = _Coming.RESET
         while self._chunks:
             self._session.is_taken(self._chunks.popleft())

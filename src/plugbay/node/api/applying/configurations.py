@@ -25,7 +25,7 @@ def configuration_of(request: Request, kind: str, api_version: str) -> Json:
     """The configuration in the body of a request: one object of this kind, as YAML or JSON.
 
     Raises:
-        HttpError: 400, it is none.
+        HttpError: 400, the body is not such an object.
     """
     config = _read(request)
     try:

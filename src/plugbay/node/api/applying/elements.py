@@ -61,7 +61,7 @@ def read_element(text: str) -> Element | None:
     """The canonical form of ``text``; None for a kind of step that is not known, which is to be left out.
 
     Raises:
-        UnreadableElement: it is none.
+        UnreadableElement: ``text`` cannot be read as one.
     """
     if len(text) < len(FIELD) or text[1] != ":":
         raise UnreadableElement(f"missing colon: {text!r}")

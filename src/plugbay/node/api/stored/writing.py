@@ -257,7 +257,7 @@ class ObjectWriter:
     def _tracked(
         self, resource: ApiResource, before: Json | None, value: Json, wanted: Json, writer: FieldWriter | None
     ) -> Json:
-        """``value`` with its managers: those that ``wanted`` names, unless that is none, changed by ``writer``."""
+        """``value`` with its managers: those that ``wanted`` names, if it names any, changed by ``writer``."""
         if (managers := v1.at(wanted, "metadata", "managedFields")) is not None:
             value = value | {"metadata": v1.mapping(value, "metadata") | {"managedFields": managers}}
         if writer is not None:

@@ -64,7 +64,7 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def kind_of(settings: ForeignSettings) -> str:
-    """The kind of an object of Kubernetes; empty if it is none."""
+    """The kind of an object of Kubernetes; empty for other settings."""
     is_one = isinstance(settings.at("apiVersion"), str) and isinstance(settings.at("kind"), str)
     return str(settings.at("kind")) if is_one else ""
 

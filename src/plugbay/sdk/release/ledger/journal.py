@@ -305,7 +305,7 @@ class Journal:
         self._is_torn = bool(self._size) and os.pread(self._descriptor, 1, self._size - 1) != b"\n"
         if not self._size:
             self._write(lines.encode(self._header))
-        self._file, self._is_current = (opened.st_dev, opened.st_ino), True  # last: without a header it is none
+        self._file, self._is_current = (opened.st_dev, opened.st_ino), True  # last: a journal begins with its header
 
 
 @contextmanager

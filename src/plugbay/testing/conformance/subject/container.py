@@ -45,7 +45,7 @@ class BindMount:
         """Read ``HOST``, ``HOST:CONTAINER`` or ``HOST:CONTAINER:ro``.
 
         Raises:
-            UsageError: it is none of these.
+            UsageError: ``text`` has another form.
         """
         source, _, rest = text.partition(":")
         destination, _, mode = rest.partition(":")

@@ -153,7 +153,7 @@ def _compare_lists(before: list[object], after: list[object], kind: ListType, pa
                 if not is_same(one, other):
                     found.modified.append(below)
             case [_, _, *_], other:
-                # Items that were not told apart belong to whoever brought them; the one that stays is new.
+                # Items that were not told apart stay with their managers; the one that remains is new.
                 if other:
                     _compare(ABSENT, other[0], kind.item, below, found)
                 found.removed.append(below)

@@ -14,7 +14,7 @@ from plugbay.documents import Json
 
 
 class ScalarType(Enum):
-    """The values that are no lists and no mappings; the names are those that errors use."""
+    """The values that are neither lists nor mappings; the names are those that errors use."""
 
     NUMERIC = "numeric"
     STRING = "string"

@@ -82,7 +82,7 @@ def _review_in(request: Request) -> Json:
     """The question, of the kind that is asked for at its place.
 
     Raises:
-        HttpError: 400, it is none.
+        HttpError: 400, the body is not such a question.
     """
     plural = request.path.rpartition("/")[2]
     [resource] = (each for each in REVIEWS if each.plural == plural)

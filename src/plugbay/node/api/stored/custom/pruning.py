@@ -27,7 +27,7 @@ class Pruned(NamedTuple):
 
 
 def pruned(value: Json, schema: Json) -> Pruned:
-    """``value`` with the fields that ``schema`` knows; identity and metadata are no concern of it."""
+    """``value`` with the fields that ``schema`` knows; identity and metadata stay as they are."""
     unknown: list[str] = []
     kept = _pruned(value, schema, "", unknown, is_object=True)
     return Pruned(kept, tuple(unknown))

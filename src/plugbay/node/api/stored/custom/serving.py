@@ -77,7 +77,9 @@ class DefinitionKeeper:
                     if (definition := self._objects.get(place)) is not None:
                         await (self._end(definition) if is_deleting(definition) else self._settle(definition))
             except (PlugbayError, HttpError) as error:
-                logger.warning("definitions are looked after again in %g s: %s", _RETRY_S, error)
+                logger.warning(
+                    "cannot serve custom resources as their definitions say, trying again in %g s: %s", _RETRY_S, error
+                )
                 await self._clock.sleep(_RETRY_S)
                 self._due.notify()
 
