@@ -87,15 +87,7 @@ async def serve(
     handlers |= {number: partial(ask_to_stop, number) for number in _ENDING}
     # From the very first to the end of serving: a second signal may come then, or time run out.
     with _handling(handlers), ExitStack() as ending:
-        shared = Shared(release, paths)
-        check(members, paths, route, shared)
-        async with watching() as watches:
-            roster = Roster(
-                lambda plugin: PluginServer(plugin, paths, route, cdi_directory=cdi_directory, shared=shared),
-                watches,
-                shared.pod_lists,
-                partial(assigned_by_checkpoint, paths),
-            )
+        async with _roster(members, paths, route, cdi_directory, release) as roster:
             onlooker(roster)
             told = ToldReadiness(roster, manager)
             async with roster.serving(members):
@@ -125,17 +117,28 @@ async def serving(
         UsageError: a plugin insists on releases, and there are to be none.
         PathTooLong, PathUnusable: a directory for sockets can never be used, for instance because it is a file.
     """
+    async with _roster(members, paths, route, cdi_directory, release) as roster, roster.serving(members):
+        yield roster.reload
+
+
+@asynccontextmanager
+async def _roster(
+    members: Sequence[Member],
+    paths: KubeletPaths,
+    route: RegistrationRoute,
+    cdi_directory: Path,
+    release: ReleaseSettings,
+) -> AsyncIterator[Roster]:
+    """What serves ``members``, once they are checked; it serves none yet."""
     shared = Shared(release, paths)
     check(members, paths, route, shared)
     async with watching() as watches:
-        roster = Roster(
+        yield Roster(
             lambda plugin: PluginServer(plugin, paths, route, cdi_directory=cdi_directory, shared=shared),
             watches,
             shared.pod_lists,
             partial(assigned_by_checkpoint, paths),
         )
-        async with roster.serving(members):
-            yield roster.reload
 
 
 def check(members: Sequence[Member], paths: KubeletPaths, route: RegistrationRoute, shared: Shared) -> None:
