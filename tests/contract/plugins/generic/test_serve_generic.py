@@ -14,7 +14,9 @@ import pytest
 
 from plugbay.cli.arguments.targets.generic import from_options
 from plugbay.cli.main import make_parser
+from plugbay.errors import AllocateFailed
 from plugbay.kubelet.paths import KubeletPaths
+from plugbay.model.ids import PodUid
 from plugbay.ops.http_client import UnixHttpClient
 from plugbay.testing.fakes.kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
 from plugbay.version import VERSION
@@ -273,3 +275,55 @@ async def test_a_release_command_dies_with_its_plugin_and_is_run_by_the_next(plu
             await until(lambda: len(told.read_text().split()) == 4)
             assert told.read_text().split()[2] == key
             await b.counts(1, 1)
+
+
+async def test_a_health_command_dies_with_its_plugin(plugbay: Plugbay) -> None:
+    machine = Machine(plugbay)
+    machine.add("ttyUSB0")
+    told, works = plugbay.root / "told", plugbay.root / "works"
+    script = f"echo $$ >> {told}; if test ! -e {works}; then exec sleep 600; fi"
+    machine.config.write_text(json.dumps(rules({"health": {"exec": ["sh", "-c", script], "every": "1s"}})))
+    async with fake_kubelet(KubeletPaths(plugbay.root)) as kubelet:
+        async with machine.serving() as process:
+            await kubelet.next_registration()
+            await until(lambda: told.exists() and told.read_text().endswith("\n"))
+            command = told.read_text().strip()
+            process.kill()
+            await process.wait()
+            await until(lambda: not Path(f"/proc/{command}").exists())
+        works.touch()
+        async with machine.serving():
+            plugin = await listed(kubelet, 1)
+            await until(lambda: len(told.read_text().split()) > 1 and not unhealthy(plugin))
+
+
+async def test_a_device_whose_allocation_was_cut_off_by_a_kill_is_given_again(plugbay: Plugbay) -> None:
+    machine = Machine(plugbay)
+    machine.add("ttyUSB0")
+    released = plugbay.root / "released"
+    machine.config.write_text(json.dumps(rules({"release": {"exec": ["sh", "-c", f"echo >> {released}"]}})))
+    async with gated(plugbay.root) as b:
+        async with machine.serving() as process:
+            await b.counts(1, 1)
+            process.send_signal(signal.SIGSTOP)
+            cut_off = asyncio.ensure_future(b.manager.admit(pod("p")))
+            for _ in range(100):  # turns of the loop, in which the call is sent
+                await asyncio.sleep(0)
+            process.kill()
+            with pytest.raises(AllocateFailed):
+                await cut_off
+        async with machine.serving():
+            await b.counts(1, 1)
+            await b.manager.admit(pod("q"))
+            await b.release("q")
+            await b.manager.until_deallocated(PodUid("q"))
+    assert released.exists()
+
+
+def rules(group: dict[str, object]) -> dict[str, object]:
+    """A config with one group."""
+    paths = [{"path": "/dev/ttyUSB*", "anyFile": True}]
+    return {
+        "domain": "example.com",
+        "devices": [{"name": "gopher", "groups": [{"paths": paths, **group}], "prefer": "none"}],
+    }

@@ -7,6 +7,7 @@ from typing import Final
 from plugbay.cdi.names import parse_kind
 from plugbay.errors import InvalidCdiName
 from plugbay.model.dns import is_subdomain
+from plugbay.model.ids import is_extended_resource
 from plugbay.plugins.generic.config.host_paths import container_path_problem
 from plugbay.plugins.generic.config.problems import short, suggestion
 from plugbay.plugins.generic.config.selector_fields import PROPERTIES
@@ -66,7 +67,11 @@ def domain_problem(text: str) -> str:
     """Domains of resources."""
     if not text:
         return "is empty; write the part in front of the / in the names of resources, such as example.com"
-    return "" if is_subdomain(text) else f"{short(text)} is not a domain: lower-case letters, digits, - and dots"
+    if not is_subdomain(text):
+        return f"{short(text)} is not a domain: lower-case letters, digits, - and dots"
+    if not is_extended_resource(f"{text}/x"):
+        return f"{short(text)} is not a domain of resources: the kubelet would refuse it; write one such as example.com"
+    return ""
 
 
 def kind_problem(text: str) -> str:

@@ -12,6 +12,7 @@ from plugbay.model.devices import Device
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.health import HEALTHY, Health, unhealthy
 from plugbay.model.ids import DeviceId
+from plugbay.ops.changes import Changes
 from plugbay.plugins.generic.answers.answering import answer
 from plugbay.plugins.generic.answers.shares import first_shares
 from plugbay.plugins.generic.selecting.units import Unit
@@ -46,7 +47,7 @@ class GenericPlugin(DevicePlugin):
         self._first_shares = self._shares_of(offer)
         self._given: dict[DeviceId, Unit] = {}  # until they are released, as they may be gone by then
         self._unreleased: dict[DeviceId, Health] = {}
-        self._news: set[asyncio.Event] = set()
+        self._changes = Changes()
         self._further_checks = tuple(checks_by(self.shape.health, self._unit_there, around, self.checked))
         if self.shape.cdi_kind:
             self.cdi_kind = self.shape.cdi_kind
@@ -66,25 +67,14 @@ class GenericPlugin(DevicePlugin):
             return
         self._offer = offer
         self._first_shares = self._shares_of(offer)
-        self._tell()
+        self._changes.notify()
 
     def _shares_of(self, offer: GenericOffer) -> Mapping[DeviceId, DeviceId]:
         return first_shares(offer.units) if self.shape.releases else {}
 
-    def _tell(self) -> None:
-        for news in self._news:
-            news.set()
-
     async def discover(self) -> AsyncIterator[list[Device]]:
-        news = asyncio.Event()
-        self._news.add(news)
-        try:
-            while True:
-                news.clear()
-                yield list(map(self._with_health, self._offer.devices.values()))
-                await news.wait()
-        finally:
-            self._news.discard(news)
+        async for _ in self._changes:
+            yield list(map(self._with_health, self._offer.devices.values()))
 
     def _with_health(self, device: Device) -> Device:
         unreleased = self._unreleased.get(self._device_behind(device), HEALTHY)
@@ -130,7 +120,7 @@ class GenericPlugin(DevicePlugin):
         self._unreleased = {id: health for id, health in before.items() if id not in assignment.device_ids}
         self._unreleased |= {id: unhealthy("ReleaseFailed", problem) for id, problem in problems.items()}
         if self._unreleased != before:
-            self._tell()
+            self._changes.notify()
         for id in assignment.device_ids:
             if id not in problems:
                 self._given.pop(id, None)

@@ -10,6 +10,7 @@ from plugbay.errors import AllocationError
 from plugbay.model.devices import Device
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import DeviceId
+from plugbay.ops.changes import Changes
 from plugbay.plugins.nvidia.answers.answering import answer
 from plugbay.plugins.nvidia.answers.requests import requested_devices
 from plugbay.plugins.nvidia.serving.offers import ResourceOffer, covering
@@ -33,7 +34,7 @@ class NvidiaPlugin(AnswersByIds):
         self.resource_name = offer.resource.name
         self._offer = offer
         self._allocations = allocations
-        self._news: set[asyncio.Event] = set()
+        self._changes = Changes()
 
     @property
     def offered(self) -> ResourceOffer:
@@ -44,19 +45,11 @@ class NvidiaPlugin(AnswersByIds):
         if offer == self._offer:
             return
         self._offer = offer
-        for news in self._news:
-            news.set()
+        self._changes.notify()
 
     async def discover(self) -> AsyncIterator[list[Device]]:
-        news = asyncio.Event()
-        self._news.add(news)
-        try:
-            while True:
-                news.clear()
-                yield list(self._offer.devices())
-                await news.wait()
-        finally:
-            self._news.discard(news)
+        async for _ in self._changes:
+            yield list(self._offer.devices())
 
     async def allocate_ids(self, ids: Sequence[DeviceId]) -> ContainerEdits:
         offer = self._offer

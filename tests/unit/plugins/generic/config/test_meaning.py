@@ -324,3 +324,12 @@ def test_patterns_alone_are_paths() -> None:
         == only("{name: x, paths: [{path: /dev/x}, {path: /dev/y}]}").groups[0].what
     )
     assert isinstance(only("{name: x, paths: [/dev/x]}").groups[0].what, Paths)
+
+
+def test_a_domain_that_kubelets_refuse_is_told_at_its_own_place() -> None:
+    text = "domain: kubernetes.io\ndevices: [{name: a, tokens: 1}, {name: b, tokens: 1}]\n"
+    found = [each.sentence for each in examine_config(text, source="f").errors]
+    assert found == [
+        "f:1:9: domain: 'kubernetes.io' is not a domain of resources: the kubelet would refuse it; write one such as "
+        "example.com"
+    ]
