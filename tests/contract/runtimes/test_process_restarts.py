@@ -16,12 +16,14 @@ from pathlib import Path
 import pytest
 
 from plugbay.errors import InstanceNotFound, InstanceUnreadable
+from plugbay.kernel.boot import read_boot_id
 from plugbay.kernel.processes import read_stat
 from plugbay.model.ids import PodUid
 from plugbay.runtimes.port import ContainerSpec, ContainerState, ExecStream, RunState
 from plugbay.runtimes.supervised.confinement import Launch
 from plugbay.runtimes.supervised.directories import InstanceDirectories
 from plugbay.runtimes.supervised.launch import spawn_wrapper
+from plugbay.runtimes.supervised.traces import find_wrappers
 from tests.container_specs import changed
 from tests.contract.rigs.process import (
     DEADLINE_S,
@@ -114,6 +116,51 @@ async def test_a_command_never_runs_without_its_node(state_dir: Path, spec: Cont
     assert not (tmp_path / "ran").exists()
     async with runtime_on(state_dir) as runtime:
         assert await runtime.list() == []
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+async def test_a_slow_wrapper_whose_node_was_killed_is_waited_for(
+    state_dir: Path, spec: ContainerSpec, *, is_recorded: bool
+) -> None:
+    """A container that is about to be given up does not run: a pod that is never restarted would have ended so."""
+    directories = InstanceDirectories(state_dir)
+    launch = Launch(spec.argv, working_dir="/", env={"PATH": os.environ["PATH"]})
+    container = await asyncio.to_thread(directories.create, spec, launch, created_at=datetime.now(UTC))
+    directory = directories.path(container)
+    content = (directory / "launch").read_bytes()
+    report, reported = os.pipe()
+    fill(reported)
+    if not is_recorded:
+        (directory / "launch").unlink()
+        os.mkfifo(directory / "launch")
+    wrapper = spawn_wrapper(directory, boot_id=read_boot_id(PROC), environ=os.environ, report=reported)
+    os.close(reported)
+
+    def has_come_so_far() -> bool:
+        if is_recorded:
+            return (directory / "process.json").exists()
+        return bool(find_wrappers(state_dir, boot_id="boot", proc_root=PROC))
+
+    async with runtime_on(state_dir) as runtime, asyncio.TaskGroup() as tasks:
+        while not has_come_so_far():  # noqa: ASYNC110  # another process, of which nothing tells us
+            await asyncio.sleep(0)
+        listing = tasks.create_task(runtime.list())
+        await asyncio.wait({listing}, timeout=2)
+        assert not listing.done()
+        os.close(report)  # as when the node is killed
+        if not is_recorded:
+            await asyncio.to_thread((directory / "launch").write_bytes, content)
+        tasks.create_task(asyncio.to_thread(os.waitpid, wrapper, 0))
+        assert await listing == []
+        assert os.listdir(state_dir) == []
+
+
+def fill(pipe: int) -> None:
+    os.set_blocking(pipe, False)
+    with suppress(BlockingIOError):
+        while os.write(pipe, b"x" * 4096):
+            pass
+    os.set_blocking(pipe, True)
 
 
 async def test_half_made_directories_of_an_earlier_node_are_swept(state_dir: Path) -> None:

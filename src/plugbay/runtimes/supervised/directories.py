@@ -12,6 +12,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeVar
@@ -244,5 +245,6 @@ def _is_there(directory: Path) -> bool:
 def _marked(directory: Path) -> ProcessRecord | None:
     for name in os.listdir(directory):
         if name.startswith("ran_"):
-            return parse_marker(name, started_at=(directory / name).stat().st_mtime)
+            with suppress(FileNotFoundError):  # a wrapper that gives up removes it
+                return parse_marker(name, started_at=(directory / name).stat().st_mtime)
     return None

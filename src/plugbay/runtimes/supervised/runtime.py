@@ -46,8 +46,8 @@ from plugbay.runtimes.supervised.imageless import check_startable
 from plugbay.runtimes.supervised.instance import Instance, doubts, in_doubt
 from plugbay.runtimes.supervised.launch import input_words, spawn_wrapper
 from plugbay.runtimes.supervised.records import ProcessRecord, container_id, stand_in
-from plugbay.runtimes.supervised.traces import find_wrappers, has_lost_program
-from plugbay.runtimes.supervised.wrapper_words import keep_going, read_to_end, start_reason
+from plugbay.runtimes.supervised.traces import find_wrappers, has_lost_program, is_starting
+from plugbay.runtimes.supervised.wrapper_words import keep_going, read_to_end, start_reason, until_given_up
 
 logger = logging.getLogger(__name__)
 
@@ -56,8 +56,6 @@ _STARTS_AT_ONCE: Final = 4
 """Starting is mostly the CPU time of one interpreter; more at a time only makes each start later."""
 _START_S: Final = 120.0
 """The deadline of a start, which a hook can hold up; it is a kubelet's for requests to an engine."""
-_RECORDING_S: Final = 1.0
-"""The deadline for a wrapper whose node was killed while it started the container; it ends within milliseconds."""
 _LAST_WORDS_BYTES: Final = 4096
 _RECORDED: Final = "recorded\n"
 """The report of a wrapper when nothing went wrong."""
@@ -130,13 +128,17 @@ class SupervisedRuntime:
             self._reap(pid)
         instances, unreadable = await asyncio.to_thread(self._directories.read_all)
         traced = await asyncio.to_thread(self._find_wrappers)
+        starting = await asyncio.to_thread(self._starting_without_us, traced)
         states: list[ContainerState] = []
         known = {each.id for each in instances} | {*unreadable} | self._starting
         for instance in [*instances, *self._forgotten(traced, traced.keys() - known)]:
             if instance.id in self._starting:
                 continue
-            if instance.process is None and instance.id in traced:
-                instance = await self._traced(instance, traced[instance.id])
+            if instance.id in starting:
+                await until_given_up(traced[instance.id].wrapper)
+                instance = await self._read(instance.id)
+            elif instance.process is None and instance.id in traced:
+                instance = replace(instance, process=traced[instance.id])
             if instance.process is None and instance.exit is None and not instance.is_damaged:
                 # Its node was killed first, so its command never ran: as if it had never been made.
                 await asyncio.to_thread(self._directories.remove, instance.id)
@@ -339,14 +341,10 @@ class SupervisedRuntime:
     def _find_wrappers(self) -> dict[ContainerId, ProcessRecord]:
         return find_wrappers(self._state_dir, boot_id=self._boot_id, proc_root=_PROC)
 
-    async def _traced(self, instance: Instance, record: ProcessRecord) -> Instance:
-        """An instance whose wrapper runs, unless that is about to find that its node is gone."""
-        try:
-            async with asyncio.timeout(0 if instance.is_damaged else _RECORDING_S):
-                await wait_end(record.wrapper, proc_root=_PROC)
-        except TimeoutError:
-            return replace(instance, process=record)
-        return await self._read(instance.id)
+    def _starting_without_us(self, traced: Mapping[ContainerId, ProcessRecord]) -> frozenset[ContainerId]:
+        """The containers whose node was killed while it started them."""
+        others = traced.keys() - self._starting
+        return frozenset(each for each in others if is_starting(traced[each].wrapper, proc_root=_PROC))
 
     def _forgotten(
         self, traced: Mapping[ContainerId, ProcessRecord], containers: Iterable[ContainerId]

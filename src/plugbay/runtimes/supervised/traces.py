@@ -16,6 +16,8 @@ from plugbay.runtimes.supervised.records import ProcessRecord, is_container_id
 _PROGRAMS: Final = (os.fsencode(f"/{WRAPPER.parent.name}/{WRAPPER.name}"), b"/process/wrapper.py")
 """Endings of a wrapper program's path. An earlier plugbay may lie elsewhere, and had the second name up to 0.1."""
 _PIDS: Final = "ns/pid"
+_REPORT: Final = "fd/1"
+"""A wrapper's pipe to its node, which it keeps until the command runs."""
 _NOT_OURS: Final = (FileNotFoundError, ProcessLookupError, PermissionError)
 """The answers of ``/proc`` for a process that has just ended, or that belongs to another user."""
 
@@ -52,6 +54,14 @@ def has_lost_program(wrapper: ProcessIdentity, *, proc_root: Path) -> bool:
     except OSError:
         return False  # it has just ended
     return words is not None and not words[0].exists()
+
+
+def is_starting(wrapper: ProcessIdentity, *, proc_root: Path) -> bool:
+    """Whether a wrapper has yet to run its container's command; without its node it never will, and ends."""
+    try:
+        return os.readlink(proc_root / str(wrapper.pid) / _REPORT).startswith("pipe:")
+    except _NOT_OURS:
+        return False
 
 
 def _pids(proc_root: Path) -> Iterator[int]:

@@ -8,16 +8,21 @@ import os
 import re
 import signal
 from collections.abc import Coroutine
+from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from plugbay.kernel.processes import ProcessIdentity, is_stopped, send_signal
+from plugbay.runtimes.supervised.traces import is_starting
 
 _PROC: Final = Path("/proc")
 _CONTINUED_S: Final = 5.0
 """The pause between looks whether a wrapper that has work was stopped."""
 _CONTINUED_TIMES: Final = 3
+_GIVING_UP_S: Final = 60.0
+"""The deadline for a wrapper whose node was killed while it started the container; it ends as soon as it sees that."""
+_GIVING_UP_LOOK_S: Final = 0.02
 _SHORTAGES: Final = frozenset(
     {
         *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
@@ -45,6 +50,18 @@ async def keep_going(wrapper: ProcessIdentity, work: Coroutine[Any, Any, _Result
         return working.result()
     finally:
         working.cancel()
+
+
+async def until_given_up(wrapper: ProcessIdentity) -> None:
+    """Wait until a wrapper whose node was killed has ended, or runs the command after all: it was told to in time."""
+
+    async def given_up() -> None:
+        while await asyncio.to_thread(is_starting, wrapper, proc_root=_PROC):  # noqa: ASYNC110  # of that no event tells
+            await asyncio.sleep(_GIVING_UP_LOOK_S)
+
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_GIVING_UP_S):
+            await keep_going(wrapper, given_up())
 
 
 def start_reason(number: int | None, otherwise: str = "RunContainerError", *, text: str = "") -> str:
