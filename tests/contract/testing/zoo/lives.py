@@ -10,8 +10,9 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from plugbay.kernel.watch import watch_paths
 from plugbay.ops.tasks import background
-from tests.contract.testing.zoo.animal import Animal, Identity, rules
+from tests.contract.testing.zoo.animal import Animal, Identity, identity, rules
 
 
 class SpinsCpu(Animal):
@@ -92,6 +93,14 @@ class SharesItsSocket(Animal):
 
     def name(self) -> str:
         return "animal.sock"
+
+    async def until_lost(self, served: Identity) -> None:
+        """Also notice an instance that took the socket before we looked at it: there would be peace by chance."""
+        owner, me = self.sick.with_name("owner"), str(os.getpid())
+        async with watch_paths([self.socket, owner]) as changes:
+            owner.write_text(me, encoding="utf-8")
+            while identity(self.socket) == served and owner.read_text(encoding="utf-8") in ("", me):
+                await anext(changes)
 
 
 class StumblesOverOldSocket(Animal):

@@ -38,13 +38,14 @@ class AbsoluteEndpoint(Animal):
 
 
 class RegistersInStorm(Animal):
-    """Registers every 10 ms, though it is registered."""
+    """Registers every 10 ms, though it is registered, and many times at once while it is refused."""
 
     caught_by = rules(108, 113, 116, 911)
 
     async def keep_registered(self) -> None:
         while True:
-            await self.register()
+            if not await self.register():
+                await asyncio.gather(*(self.register() for _ in range(10)))
             await asyncio.sleep(0.01)
 
 

@@ -16,9 +16,10 @@ from plugbay.values import dataclass
 
 _OTHER_S: Final = 8.0
 _SCENE_S: Final = 120.0
-_WAR_S: Final = 1.5
 _WAR: Final = 4
-"""More registrations than two instances need, in a time in which nothing else happens."""
+"""More registrations than two instances need while nothing else happens."""
+_PEACE_S: Final = 1.5
+"""The time without a registration after which two instances have come to terms."""
 _HANDLER: Final = "kubelet 1.36 pkg/kubelet/cm/devicemanager/plugin/v1beta1/handler.go"
 _ROLLING: Final = "https://kubernetes.io/docs/tasks/manage-daemon/update-daemon-set/, maxSurge"
 
@@ -45,7 +46,7 @@ class PairSeen:
     Attributes:
         registered: whether the second one registered.
         refused_code: the exit code of a second one that ended by itself.
-        quarrels: the registrations in the time after that.
+        quarrels: the registrations after that, until there was peace or a war.
         survives: whether the other one can be reached after one was asked to end; None if that was not tried.
         waited_s: the time that it had to become reachable again.
     """
@@ -101,9 +102,7 @@ async def _pair(stage: Stage, *, ends: int) -> PairSeen:
     second = await stage.kubelet.meet(stage.resource, _OTHER_S, after=first)
     if second is None or not await second.until_listed(_OTHER_S):
         return PairSeen(False, stage.subject.exit_code)
-    quarrels = -len(stage.kubelet.meetings)
-    await stage.subjects[0].until_ended(_WAR_S)
-    quarrels += len(stage.kubelet.meetings)
+    quarrels = await _quarrels(stage, second)
     stage.subjects[ends].send(signal.SIGTERM)
     stage.trace.note(f"the {'second' if ends else 'first'} instance gets SIGTERM")
     await stage.subjects[ends].until_ended(_OTHER_S)
@@ -111,13 +110,23 @@ async def _pair(stage: Stage, *, ends: int) -> PairSeen:
     return PairSeen(True, None, quarrels, await _is_reachable(stage, theirs), stage.settings.retry_timeout_s)
 
 
+async def _quarrels(stage: Stage, settled: Meeting) -> int:
+    """The number of registrations of the resource after ``settled``, until there is peace or a war."""
+    meetings = stage.kubelet.meetings
+    first = meetings.index(settled)
+    while True:
+        mine = [each for each in meetings[first:] if each.resource == stage.resource]
+        if len(mine) > _WAR or await stage.kubelet.meet(stage.resource, _PEACE_S, after=mine[-1]) is None:
+            return len(mine) - 1
+
+
 async def _is_reachable(stage: Stage, theirs: list[Meeting]) -> bool:
-    """Whether a plugin answers at a socket that was registered by ``theirs`` or since."""
+    """Whether a plugin answers at a socket of the resource that was registered by ``theirs`` or since."""
     loop = asyncio.get_running_loop()
     end, known = loop.time() + stage.settings.retry_timeout_s, len(stage.kubelet.meetings)
     while loop.time() < end:
         for each in (*theirs, *stage.kubelet.meetings[known:]):
-            if each.socket.is_socket() and await answers_at(each.socket):
+            if each.resource == stage.resource and each.socket.is_socket() and await answers_at(each.socket):
                 return True
         await asyncio.sleep(0.1)
     return False
@@ -156,7 +165,7 @@ def second_survives(seen: PairSeen) -> Iterator[str]:
 )
 def live_in_peace(seen: PairSeen) -> Iterator[str]:
     if seen.both().quarrels >= _WAR:
-        yield f"two instances registered {seen.quarrels} times in {_WAR_S:g} s, though nothing happened"
+        yield f"two instances registered {seen.quarrels} times with no {_PEACE_S:g} s between, though nothing happened"
 
 
 @rule(

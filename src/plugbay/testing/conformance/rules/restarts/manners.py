@@ -72,7 +72,7 @@ async def until_back(stage: Stage, before: Meeting) -> RestartSeen:
         await stage.start_plugin()
         meeting = await _until_listed(stage, before, timeout_s)
     took_s = loop.time() - began if meeting is not None else None
-    attempts = stage.kubelet.attempts[known:]
+    attempts = [each for each in stage.kubelet.attempts[known:] if each.request.resource_name == stage.resource]
     refusal = attempts[-1].refusal if attempts else ""
     return RestartSeen(took_s, len(attempts), refusal, exit_code, timeout_s, meeting)
 

@@ -94,10 +94,9 @@ async def LOSSES(stage: Stage) -> LossesSeen:
 
 async def _has_socket_again(stage: Stage, before: Meeting) -> bool:
     """Whether the plugin listens at its old path, or has registered another one."""
-    known = stage.kubelet.meetings.index(before) + 1
     with suppress(TimeoutError):
         async with asyncio.timeout(stage.settings.retry_timeout_s):
-            while len(stage.kubelet.meetings) == known:
+            while await stage.kubelet.meet(stage.resource, 0, after=before) is None:
                 if before.socket.is_socket() and await answers_at(before.socket):
                     return True
                 await asyncio.sleep(_POLL_S)
