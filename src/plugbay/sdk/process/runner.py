@@ -129,7 +129,7 @@ async def _roster(
     cdi_directory: Path,
     release: ReleaseSettings,
 ) -> AsyncIterator[Roster]:
-    """What serves ``members``, once they are checked; it serves none yet."""
+    """Make the roster that serves ``members``, once they are checked. It serves none of them yet."""
     shared = Shared(release, paths)
     check(members, paths, route, shared)
     async with watching() as watches:
