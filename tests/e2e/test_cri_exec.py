@@ -9,8 +9,9 @@ from datetime import datetime
 
 import pytest
 
-from tests.contract.cli.test_exec import SHELL, terminal
+from tests.contract.cli.test_exec_on_node import SHELL
 from tests.contract.node.test_websocket import CLOSE, RESIZE, STDERR, STDIN, attached
+from tests.contract.rigs.terminals import terminal
 from tests.e2e.bench_cri import (
     Node,
     id_of,
