@@ -147,10 +147,17 @@ async def test_a_slow_wrapper_whose_node_was_killed_is_waited_for(
         listing = tasks.create_task(runtime.list())
         await asyncio.wait({listing}, timeout=2)
         assert not listing.done()
-        os.close(report)  # as when the node is killed
         if not is_recorded:
             await asyncio.to_thread((directory / "launch").write_bytes, content)
-        tasks.create_task(asyncio.to_thread(os.waitpid, wrapper, 0))
+        while not (directory / "process.json").exists():  # noqa: ASYNC110  # as above
+            await asyncio.sleep(0)
+        process = json.loads((directory / "process.json").read_text())["process"]["pid"]
+        os.kill(process, signal.SIGSTOP)  # it outlives the wrapper, and looks like one
+        os.close(report)  # as when the node is killed
+        await asyncio.to_thread(os.waitpid, wrapper, 0)
+        await asyncio.wait({listing}, timeout=1)
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGCONT)
         assert await listing == []
         assert os.listdir(state_dir) == []
 

@@ -128,23 +128,18 @@ class SupervisedRuntime:
             self._reap(pid)
         instances, unreadable = await asyncio.to_thread(self._directories.read_all)
         traced = await asyncio.to_thread(self._find_wrappers)
-        starting = await asyncio.to_thread(self._starting_without_us, traced)
         states: list[ContainerState] = []
         known = {each.id for each in instances} | {*unreadable} | self._starting
         for instance in [*instances, *self._forgotten(traced, traced.keys() - known)]:
             if instance.id in self._starting:
                 continue
-            if instance.id in starting:
-                await until_given_up(traced[instance.id].wrapper)
-                instance = await self._read(instance.id)
-            elif instance.process is None and instance.id in traced:
-                instance = replace(instance, process=traced[instance.id])
-            if instance.process is None and instance.exit is None and not instance.is_damaged:
-                # Its node was killed first, so its command never ran: as if it had never been made.
-                await asyncio.to_thread(self._directories.remove, instance.id)
-                continue
             try:
-                states.append(await self._settle(instance))
+                instance = await self._begun(instance, traced.get(instance.id))
+                if instance.process is None and instance.exit is None and not instance.is_damaged:
+                    # Its node was killed first, so its command never ran: as if it had never been made.
+                    await asyncio.to_thread(self._directories.remove, instance.id)
+                else:
+                    states.append(await self._settle(instance))
             except InstanceNotFound:
                 continue  # removed since it was read
             except (InstanceUnreadable, OSError) as error:
@@ -341,10 +336,17 @@ class SupervisedRuntime:
     def _find_wrappers(self) -> dict[ContainerId, ProcessRecord]:
         return find_wrappers(self._state_dir, boot_id=self._boot_id, proc_root=_PROC)
 
-    def _starting_without_us(self, traced: Mapping[ContainerId, ProcessRecord]) -> frozenset[ContainerId]:
-        """The containers whose node was killed while it started them."""
-        others = traced.keys() - self._starting
-        return frozenset(each for each in others if is_starting(traced[each].wrapper, proc_root=_PROC))
+    async def _begun(self, instance: Instance, traced: ProcessRecord | None) -> Instance:
+        """An instance once its wrapper runs the command, or has given up because its node was killed before."""
+        waited_for: ProcessIdentity | None = None
+        instance = replace(instance, process=instance.process or traced)
+        while (record := instance.process) is not None and instance.exit is None and record.wrapper != waited_for:
+            if self._runs(instance) and not is_starting(record.wrapper, proc_root=_PROC):
+                break
+            waited_for = record.wrapper
+            await until_given_up(waited_for)
+            instance = await self._read(instance.id)
+        return instance
 
     def _forgotten(
         self, traced: Mapping[ContainerId, ProcessRecord], containers: Iterable[ContainerId]

@@ -57,9 +57,13 @@ def has_lost_program(wrapper: ProcessIdentity, *, proc_root: Path) -> bool:
 
 
 def is_starting(wrapper: ProcessIdentity, *, proc_root: Path) -> bool:
-    """Whether a wrapper has yet to run its container's command; without its node it never will, and ends."""
+    """Whether a wrapper has yet to run its container's command; without its node it never will, and ends.
+
+    The container's process looks like a wrapper until it runs the command, and may end later than its wrapper.
+    """
     try:
-        return os.readlink(proc_root / str(wrapper.pid) / _REPORT).startswith("pipe:")
+        report = os.readlink(proc_root / str(wrapper.pid) / _REPORT)
+        return report.startswith("pipe:") and _words_of(wrapper.pid, proc_root) is not None
     except _NOT_OURS:
         return False
 
