@@ -52,7 +52,7 @@ _PROC: Final = Path("/proc")
 _ENGINE_ID: Final = re.compile(r"[A-Za-z0-9_+.-]+")
 _ROOTFS: Final = "rootfs"
 _PID_FILE: Final = "pid"
-"""The engine writes it once the container's command runs."""
+"""A file that is there once the container's command runs and its terminal, if it has one, takes input."""
 _ENGINE_LOG: Final = "engine.log"
 _CONFIG: Final = "config.json"
 _MESSAGE: Final = "termination-log"

@@ -6,8 +6,9 @@ In the foreground an engine copies what is printed from its terminal to ours: cr
 the command ends, and runc begins to print while ours is not set up yet. So the engine is run with ``--detach`` and
 ``--console-socket``, which are put before its words number ``AT``, and all read and write the one terminal.
 
-The master of the terminal is sent over standard input, a socket. This program becomes the parent of the command when
-the engine has left, passes signals on to it, and ends as it does. An engine that fails is what it ends as otherwise.
+The master of the terminal is sent over standard input, a socket. PID_FILE, which may be empty, is there from then on:
+clients that wait for it find the terminal in place. This program becomes the parent of the command when the engine has
+left, passes signals on to it, and ends as it does. An engine that fails is what it ends as otherwise.
 
 Source: crun 1.8 to 1.19 ``src/libcrun/container.c``, ``wait_for_process``; runc 1.1 ``tty.go``.
 """
@@ -42,7 +43,7 @@ def main(directory: str, pid_file: str, at: str, *engine: str) -> int:
     own = f"terminal-{os.getpid()}"
     # A socket's path may have 107 bytes only, and the engine is another process.
     console = f"/proc/{os.getpid()}/fd/{here}/{own}"
-    pid_path = pid_file or f"{directory}/{own}.pid"
+    engine_pid_file = f"{directory}/{own}.pid"
     command = 0
     early: list[int] = []
 
@@ -62,16 +63,18 @@ def main(directory: str, pid_file: str, at: str, *engine: str) -> int:
         for passed_on in _PASSED_ON:
             _signal.signal(passed_on, pass_on)
         ended: dict[int, int] = {}
-        code = exit_code(start(with_options(engine, int(at), console, pid_path)), ended)
+        code = exit_code(start(with_options(engine, int(at), console, engine_pid_file)), ended)
         if code:
             return code
         descriptor, _ = listener._accept()  # type: ignore[attr-defined]  # what `socket` builds on
         hand_over(_socket.socket(fileno=descriptor))
-        with open(pid_path, encoding="ascii") as file:
+        with open(engine_pid_file, encoding="ascii") as file:
             command = int(file.read())
+        if pid_file:
+            os.rename(engine_pid_file, pid_file)
     finally:
         listener.close()
-        for name in (own, *(() if pid_file else (f"{own}.pid",))):
+        for name in (own, f"{own}.pid"):
             try:
                 os.unlink(name, dir_fd=here)
             except OSError:
@@ -81,8 +84,8 @@ def main(directory: str, pid_file: str, at: str, *engine: str) -> int:
     return exit_code(command, ended)
 
 
-def with_options(engine: tuple[str, ...], at: int, console: str, pid_path: str) -> list[str]:
-    options = ("--detach", "--console-socket", console, "--pid-file", pid_path)
+def with_options(engine: tuple[str, ...], at: int, console: str, pid_file: str) -> list[str]:
+    options = ("--detach", "--console-socket", console, "--pid-file", pid_file)
     return [*engine[:at], *options, *engine[at:]]
 
 
