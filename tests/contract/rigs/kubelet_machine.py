@@ -26,7 +26,23 @@ _UNSHARE: Final = (
     "--mount-proc",
     *(() if os.geteuid() == 0 else ("--map-root-user",)),
 )
-_SETTLE: Final = 'mount -t tmpfs none /var/lib && mount -t tmpfs none /tmp && exec sh -c "$0"'
+_CHECKOUT: Final = Path(__file__).parents[3]
+_KEPT: Final = sorted({str(path) for path in (_CHECKOUT, sys.prefix, sys.base_prefix) if str(path).startswith("/tmp/")})
+"""What a checkout in /tmp needs there."""
+_SETTLE: Final = """
+set -e
+mount -t tmpfs none /var/lib
+mkdir /var/lib/tmp
+mount --rbind /tmp /var/lib/tmp
+mount -t tmpfs none /tmp
+for each; do
+    mkdir -p "$each"
+    mount --rbind "/var/lib$each" "$each"
+done
+umount --lazy /var/lib/tmp
+rmdir /var/lib/tmp
+exec sh -c "$0"
+"""
 _EMPTY: Final = """
 mkdir -p /var/lib/kubelet/device-plugins
 plugbay() { "$PYTHON" -m plugbay "$@"; }
@@ -73,6 +89,7 @@ async def on_kubelet_machine(script: str, *, timeout_s: float = SCRIPT_S) -> Don
         "-c",
         _SETTLE,
         _EMPTY + script,
+        *_KEPT,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=pipe,
         stderr=pipe,
