@@ -27,7 +27,6 @@ from plugbay.sdk.deploying.objects import check_pod_security, manifest
 from plugbay.sdk.deploying.pod_security import PodSecurity
 from plugbay.sdk.process.sources import Member, known_plugins
 
-_ROOT: Final = Path("/")
 _PRINTED: Final = "yaml"
 _IMAGE: Final = "--image registry.example.com/plugbay:1"
 
@@ -166,8 +165,6 @@ def deployment_of(args: argparse.Namespace) -> Deployment:
     """
     if args.root is not None:
         raise UsageError("--root: the manifest is for the kubelet at /var/lib/kubelet")
-    if getattr(args, "machine_root", _ROOT) != _ROOT:
-        raise UsageError("--machine-root: the pods have the machine's files at /")
     selector, extras = _labels("--node-selector", args.node_selector), frozenset(_extras(args.extras))
     monitor_labels = _labels("--monitor-labels", args.monitor_labels)
     args.elsewhere = True

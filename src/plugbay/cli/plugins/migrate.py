@@ -29,6 +29,7 @@ from plugbay.sdk.process.sources import Member
 
 _ORIGINS: Final = {"squat": squat.is_squat, "nvidia": nvidia.is_nvidia}
 _IMAGE: Final = "--image registry.example.com/plugbay:1"
+_ROOT: Final = Path("/")
 _POD_FIELDS: Final = ("node_selector", "affinity", "tolerations", "runtime_class", "priority_class")
 
 
@@ -120,7 +121,8 @@ def _deployment(migration: Migration, args: argparse.Namespace) -> Deployment:
     also: list[Need] = [Variable(name, value, "as before") for name, value in migration.variables.items()]
     with _laid_out(files) as directory, contextlib.redirect_stdout(sys.stderr):
         try:
-            needs = asyncio.run(needs_now(_members(migration, directory), also))
+            members, words = _members(migration, directory)
+            needs = asyncio.run(needs_now(members, also))
         except OperatorError as error:
             raise UsageError(str(error).replace(f"{directory}/", "")) from error
     pod: Mapping[str, Any] = migration.pod
@@ -129,29 +131,31 @@ def _deployment(migration: Migration, args: argparse.Namespace) -> Deployment:
         namespace=args.namespace or pod.get("namespace") or "kube-system",
         image=args.image,
         needs=needs,
-        targets=migration.words,
+        targets=tuple(words),
         files=files,
         **{field: pod[field] for field in _POD_FIELDS if field in pod},
     )
 
 
-def _members(migration: Migration, directory: Path) -> Sequence[Member]:
-    """The plugins, with the files where they are on this machine."""
+def _members(migration: Migration, directory: Path) -> tuple[Sequence[Member], Sequence[str]]:
+    """The plugins, with the files where they are on this machine, and the words for them in a pod."""
     if migration.origin == squat.ORIGIN:
-        from functools import partial
-
+        from plugbay.plugins.generic.answers.needs import root_in_pod
         from plugbay.plugins.generic.serving.arguments import GenericArguments, load_rules
         from plugbay.plugins.generic.serving.settings import GenericSettings
         from plugbay.plugins.generic.serving.source import GenericSource
 
         file = directory / squat.CONFIG
-        return [GenericSource(GenericSettings(partial(load_rules, GenericArguments(file), file), file))]
+        rules = load_rules(GenericArguments(file), file)
+        root = root_in_pod(rules)
+        words = migration.words if root == _ROOT else (*migration.words, f"--machine-root={root}")
+        return [GenericSource(GenericSettings(lambda: rules, file, root))], words
     from plugbay.plugins.nvidia.config.arguments import parse_arguments
     from plugbay.plugins.nvidia.serving.settings import NodeSettings
     from plugbay.plugins.nvidia.serving.source import NvidiaSource
 
-    words = [word.replace(f"={FILES}", f"={directory}") for word in migration.words[1:]]
-    return [NvidiaSource(NodeSettings(parse_arguments(words), elsewhere=True))]
+    arguments = parse_arguments([word.replace(f"={FILES}", f"={directory}") for word in migration.words[1:]])
+    return [NvidiaSource(NodeSettings(arguments, elsewhere=True))], migration.words
 
 
 @contextlib.contextmanager

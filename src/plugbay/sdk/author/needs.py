@@ -23,10 +23,11 @@ class HostDirectory:
     """A directory of the host.
 
     Args:
-        path: from the root, on the host. Every container has ``/proc`` and ``/sys``, but for what is below ``/sys/fs``.
+        path: from the root, on the host. Every container has ``/proc`` and ``/sys``, but for what is below ``/sys/fs``
+            and for the host's network interfaces.
         reason: what it is for, in half a sentence.
         writable: whether the plugin writes there.
-        container_path: the same path if empty.
+        container_path: the same path if empty; one where the container itself has files, such as ``/usr``, is refused.
     """
 
     path: str

@@ -14,6 +14,7 @@ from typing import Final
 from plugbay.errors import NeedsRefused, UsageError
 from plugbay.model.dns import MAX_LABEL, is_label, is_subdomain
 from plugbay.model.selectors import Selector
+from plugbay.sdk.deploying.container_places import hides_own
 from plugbay.sdk.deploying.plugin_needs import PluginNeeds, is_below
 from plugbay.values import dataclass
 
@@ -85,7 +86,7 @@ class Deployment:
 
         Raises:
             UsageError: one sentence about the first thing that is wrong.
-            NeedsRefused: the files need a place that a need has.
+            NeedsRefused: a need has a place that the files need, or the container itself.
         """
         for what, text in (("name", self.name), ("namespace", self.namespace)):
             if not is_label(text):
@@ -102,6 +103,11 @@ class Deployment:
         for each in self.needs.directories:
             if is_below(FILES, each.place) or is_below(each.place, FILES):
                 raise NeedsRefused(f"{each.place} ({each.reason}) cannot be mounted: {FILES} holds the plugin's files")
+            if hides_own(each.place):
+                raise NeedsRefused(
+                    f"{each.place} ({each.reason}) cannot be mounted: it hides what the container itself has there; "
+                    "use a directory below it, or one elsewhere (HostDirectory has a container_path for that)"
+                )
         if (size := sum(len(text.encode()) for text in self.files.values())) > MAX_CONFIG_MAP:
             raise UsageError(f"the files have {size} bytes, and a ConfigMap holds at most {MAX_CONFIG_MAP}")
 

@@ -13,14 +13,13 @@ from plugbay.sdk.author.needs import HostDirectory, Need, OneAtATime, OnNodes
 from plugbay.sdk.author.plugin import DevicePlugin, as_paths, gives_back, offers
 from plugbay.sdk.author.resources import PluginSource
 from plugbay.sdk.cdi.directory import CDI_DIRECTORY
+from plugbay.sdk.deploying.container_places import mounted_for
 from plugbay.sdk.deploying.plugin_needs import KUBELET_ROOT, PluginNeeds, combined
 from plugbay.sdk.process.sources import Member
 
 _KUBELET: Final = KubeletPaths(Path(KUBELET_ROOT))
 _DEV: Final = Path("/dev")
-_IN_EVERY_CONTAINER: Final = (Path("/proc"), Path("/sys"))
 _DIRECTORY_OF_PARTS: Final = ".d"
-_NOT_IN_THEM: Final = Path("/sys/fs")
 
 
 @runtime_checkable
@@ -130,10 +129,8 @@ def _to_watch(name: str, paths: Iterable[Path]) -> Iterator[HostDirectory]:
 
 def _mounted(name: str, path: Path) -> Path | None:
     """The directory of the host in which ``path`` can be watched; None if every container has it."""
-    if path.is_relative_to(_DEV):
-        return _DEV  # those below it come and go
-    if any(map(path.is_relative_to, _IN_EVERY_CONTAINER)) and not path.is_relative_to(_NOT_IN_THEM):
-        return None
+    if (seen := mounted_for(str(path))) != str(path):
+        return Path(seen) if seen else None
     is_file = path.is_file() or (not path.exists() and len(path.parts) > 3 and _names_file(path))
     place = path.parent if is_file else path  # a file that is replaced is another file
     if len(place.parts) < 2 or (place != path and len(place.parts) < 3):

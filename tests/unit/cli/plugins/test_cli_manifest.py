@@ -19,6 +19,7 @@ from plugbay import Device, plugin
 def cards():
     return [Device("a")]
 """
+KUBELET = "/var/lib/kubelet/device-plugins"
 Manifest = Callable[..., list[Any]]
 
 
@@ -93,6 +94,34 @@ def test_rules_of_the_generic_plugin_go_along_with_the_rights_that_they_need(her
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
 
 
+def mounts(objects: list[Any]) -> dict[str, str]:
+    """The directories of the host by their places in the container."""
+    pod = objects[-1]["spec"]["template"]["spec"]
+    paths = {each["name"]: each["hostPath"]["path"] for each in pod["volumes"] if "hostPath" in each}
+    return {
+        each["mountPath"]: paths[each["name"]] for each in pod["containers"][0]["volumeMounts"] if each["name"] in paths
+    }
+
+
+def test_generic_plugin_sees_the_files_of_the_machine_elsewhere_where_the_container_has_its_own(
+    here: Path, manifest: Manifest
+) -> None:
+    (here / "c.yaml").write_text(HIDING)
+    made = manifest("generic", "--config", "c.yaml")
+    assert words(made) == ["generic", "--config=/plugin/c.yaml", "--machine-root=/host"]
+    wanted = {f"/host{each}": each for each in ("/dev", "/sys", "/usr/lib")}
+    assert mounts(made) == wanted | {KUBELET: KUBELET}
+    (here / "c.yaml").write_text(f"{HIDING}  health: {{exec: [/plugins/probe]}}\n  cdi: x.example/mali\n")
+    made = manifest("generic", "--config", "c.yaml")
+    assert mounts(made) == wanted | {KUBELET: KUBELET, "/dev": "/dev", "/var/run/cdi": "/var/run/cdi"}, "commands"
+    (here / "c.yaml").write_text(DEVICES)
+    made = manifest("generic", "--config", "c.yaml", "--machine-root=/machine")
+    assert mounts(made) == {KUBELET: KUBELET, "/machine/dev": "/dev", "/machine/sys": "/sys"}
+    (here / "d.yaml").write_text(HIDING)
+    (here / "t.yaml").write_text(setting("{config: d.yaml, machine-root: /m}"))
+    assert mounts(manifest("--config=t.yaml"))["/m/usr/lib"] == "/usr/lib"
+
+
 def test_file_that_the_generic_plugin_finds_by_itself_goes_along(here: Path, manifest: Manifest) -> None:
     (here / "config.yaml").write_text(DEVICES)
     made = manifest("generic")
@@ -155,6 +184,11 @@ def setting(settings: str, *, target: str = "generic") -> str:
 
 
 DEVICES = "domain: x.example\ndevices:\n- {name: fuse, paths: [/dev/fuse]}\n"
+HIDING = """domain: x.example
+devices:
+- name: mali
+  paths: [/dev/mali0, {path: /usr/lib/libmali.so, type: Mount}]
+"""
 GOPHERS = ("directory", "--resource=x.example/gopher", "--path=/etc/gophers", "--env=GOPHER")
 
 
@@ -199,7 +233,25 @@ GOPHERS = ("directory", "--resource=x.example/gopher", "--path=/etc/gophers", "-
             ("--config=c.yaml",),
             "plugins[0]: `generic` needs --config FILE, --device ENTRY or --preset NAME",
         ),
-        ({}, ("generic", "--preset=serial", "--domain=a.b", "--machine-root=/host"), "the machine's files at /"),
+        ({}, ("nvidia", "--machine-root=/host"), "--machine-root: the pods have the machine's files at /"),
+        (
+            {"c.yaml": setting("{config: d.yaml}"), "d.yaml": HIDING},
+            ("--config=c.yaml",),
+            "x.example/mali looks whether /usr/lib/libmali.so exists, and with /usr/lib of the host the container "
+            "would not see its own: have the machine's files elsewhere, by --machine-root=/host or the setting "
+            "machine-root: /host",
+        ),
+        ({"c.yaml": setting("{preset: [fuse], machine-root: host}")}, ("--config=c.yaml",), "unknown field"),
+        (
+            {"c.yaml": setting("{presets: [fuse], machine-root: host}")},
+            ("--config=c.yaml",),
+            "machine-root host: a path from the root is wanted",
+        ),
+        (
+            {},
+            ("directory", "--resource=x.example/gopher", "--path=/usr/lib", "--env=G"),
+            "/usr/lib (x.example/gopher watches /usr/lib) cannot be mounted: it hides what the container itself",
+        ),
         ({"c.yaml": setting("{config: d.yaml}")}, ("--config=c.yaml",), "d.yaml: cannot be read: No such file"),
         (
             {"d/d.yaml": DEVICES, "c.yaml": setting("{config: d/d.yaml}")},

@@ -81,6 +81,17 @@ def test_a_path_of_two_entries_of_squat_is_shared(capsys: pytest.CaptureFixture[
     assert [(each.name, each.is_shared) for each in entries] == [("one", True), ("two", True), ("kvm", False)]
 
 
+def test_file_in_a_directory_that_the_container_needs_itself(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    paths = "[{path: /dev/mali0}, {path: /usr/lib/libmali.so, type: Mount}]"
+    (tmp_path / "c.yaml").write_text(f"devices: [{{name: mali, groups: [{{paths: {paths}}}]}}]\n")
+    _, objects, _ = migrated(capsys, str(tmp_path / "c.yaml"), "--domain", "a.b")
+    assert command(objects) == ["generic", "--config=/plugin/devices.yaml", "--machine-root=/host"]
+    mounted = objects[-1]["spec"]["template"]["spec"]["containers"][0]["volumeMounts"]
+    assert "/host/usr/lib" in [each["mountPath"] for each in mounted]
+
+
 def test_values_of_the_chart_become_flags_files_and_a_place(capsys: pytest.CaptureFixture[str]) -> None:
     _, objects, _ = migrated(capsys, str(GOLDEN / "nvidia-values.yaml"))
     files = next(each for each in objects if each["kind"] == "ConfigMap")

@@ -194,3 +194,33 @@ def test_a_rollout_overlaps_if_two_processes_may_run() -> None:
     assert (
         "# It holds card0 open. So the old process ends first: containers keep their devices, new ones wait.\n" in text
     )
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        *("/usr", "/usr/bin", "/usr/lib", "/usr/local", "/usr/local/lib", "/lib", "/bin/x", "/sbin", "/lib64"),
+        *("/usr/lib/x86_64-linux-gnu", "/usr/lib/python3/dist-packages", "/usr/local/lib/python3.13"),
+        *("/etc", "/opt", "/home", "/root", "/tmp", "/run", "/var", "/var/run", "/run/secrets", "/proc/bus"),
+    ],
+)
+def test_no_directory_of_the_host_hides_what_the_container_itself_has(place: str) -> None:
+    with pytest.raises(NeedsRefused, match=rf"^{place} \(a reason\) cannot be mounted: it hides"):
+        deployment(HostDirectory(place, WHY))
+    with pytest.raises(NeedsRefused, match="it hides"):
+        deployment(HostDirectory("/srv/cards", WHY, container_path=place))
+    [_, mount] = container_of(deployment(HostDirectory(place, WHY, container_path="/host")))["volumeMounts"]
+    assert mount["mountPath"] == "/host"
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        *("/etc/cards", "/opt/card", "/home/cards", "/tmp/cards", "/run/udev", "/var/run/cdi", "/var/lib/cards"),
+        *("/usr/share/cards", "/usr/lib/firmware", "/lib/modules", "/usr/lib/x86_64-linux-gnu/dri", "/dev", "/sys"),
+        *("/srv", "/dev/shm", "/sys/fs/cgroup", "/mnt", "/driver-root"),
+    ],
+)
+def test_directory_of_the_host_where_the_container_has_none(place: str) -> None:
+    [_, mount] = container_of(deployment(HostDirectory(place, WHY)))["volumeMounts"]
+    assert mount["mountPath"] == place

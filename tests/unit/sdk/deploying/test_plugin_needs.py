@@ -75,6 +75,9 @@ def test_a_plugin_needs_its_socket_and_nothing_else() -> None:
     [
         ("/dev/serial/by-id", "/dev"),
         ("/sys/bus/usb/devices", ""),
+        ("/sys/class/net", "/sys"),
+        ("/sys/class/net/eth0", "/sys"),
+        ("/sys/class/infiniband/mlx5_0/ports", "/sys"),
         ("/proc/mdstat", ""),
         ("/sys/fs/bpf", "/sys/fs/bpf"),
         ("/etc/gophers", "/etc/gophers"),
@@ -157,6 +160,13 @@ def found() -> Sequence[DevicePlugin]:
 @resources(needs=[Capability("NET_ADMIN", WHY)])
 def nothing_found() -> Sequence[DevicePlugin]:
     return []
+
+
+def test_directory_of_the_hosts_interfaces_is_not_the_pods_own() -> None:
+    """A pod's own sysfs shows only its own network namespace."""
+    needs = needs_of(DirectoryPlugin("example.com/card", Path("/sys/class/net"), env="CARD"))
+    [sys] = [each for each in needs.directories if each.place == "/sys"]
+    assert (sys.path, sys.reason) == ("/sys", "example.com/card watches /sys/class/net")
 
 
 def test_resources_that_are_found() -> None:

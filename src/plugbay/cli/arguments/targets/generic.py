@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SUMMARY: Final = "any device of the machine, by rules in a file"
 EXAMPLE: Final = "generic --config devices.yaml"
 FILE_OPTIONS: Final = ("--config",)
+_ROOT: Final = Path("/")
 _VERSION_LINE: Final = f"plugbay {VERSION}"
 _SQUATS_LISTEN: Final = ":8080"
 _LEVELS: Final = {"all": "debug", "warn": "warning", "none": "error"}
@@ -89,8 +90,8 @@ def add_options(parser: argparse._ActionsContainer) -> None:
         "--machine-root",
         metavar="DIR",
         type=path_of,
-        default=Path("/"),
-        help="where the machine's /dev and /sys are (default: %(default)s)",
+        default=_ROOT,
+        help="where the machine's /dev, /sys and other files are; for a manifest, in its pods (default: %(default)s)",
     )
 
 
@@ -130,6 +131,8 @@ def from_options(args: argparse.Namespace) -> Sequence[Member]:
     source = _source(
         arguments, args.generic_config, args.machine_root.absolute(), has_compat_metrics=args.has_compat_metrics
     )
+    if getattr(args, "elsewhere", False) and args.machine_root == _ROOT:
+        source = _in_pod(source, args)
     settings = source.config.settings
     if getattr(args, "metrics", None) is None:
         args.metrics = settings.get("listen") or (_SQUATS_LISTEN if args.has_compat_metrics else None)
@@ -138,6 +141,17 @@ def from_options(args: argparse.Namespace) -> Sequence[Member]:
     directory = args.plugin_directory or variable(variables, PLUGIN_DIRECTORY) or settings.get("plugin-directory")
     _choose_kubelet(args, directory)
     return [source]
+
+
+def _in_pod(source: GenericSource, args: argparse.Namespace) -> GenericSource:
+    """The source in a pod of a manifest, which may have to have the machine's files elsewhere."""
+    from dataclasses import replace
+
+    from plugbay.plugins.generic.answers.needs import root_in_pod
+    from plugbay.plugins.generic.serving.source import GenericSource
+
+    args.machine_root = root_in_pod(source.config)
+    return GenericSource(replace(source.settings, root=args.machine_root)) if args.machine_root != _ROOT else source
 
 
 def _choose_kubelet(args: argparse.Namespace, directory: Path | str | None) -> None:
@@ -162,6 +176,7 @@ def from_settings(entry: ConfigEntry, directory: Path, *, pod: Path | None) -> S
 
     import msgspec
 
+    from plugbay.errors import PluginLoadError
     from plugbay.plugins.generic.serving.arguments import SEARCHED, GenericArguments, find_file
     from plugbay.plugins.generic.serving.target_settings import GenericTargetSettings
     from plugbay.sdk.process.config import settings_as
@@ -179,7 +194,10 @@ def from_settings(entry: ConfigEntry, directory: Path, *, pod: Path | None) -> S
         dict(os.environ) if pod is None else {},
     )
     file = find_file(arguments, SEARCHED if pod is None else ())  # what lies about on this machine is not in the pods
-    return [_source(arguments, file, Path("/"), has_compat_metrics=wanted.compat_metrics)]
+    root = Path(wanted.machine_root)
+    if not root.is_absolute() or ".." in root.parts:
+        raise PluginLoadError(entry.target, f"machine-root {wanted.machine_root}: a path from the root is wanted")
+    return [_source(arguments, file, root, has_compat_metrics=wanted.compat_metrics)]
 
 
 def _source(arguments: GenericArguments, file: Path | None, root: Path, *, has_compat_metrics: bool) -> GenericSource:

@@ -106,6 +106,7 @@ def begin(args: argparse.Namespace) -> None:
 def from_options(args: argparse.Namespace) -> Sequence[Member]:
     import os
 
+    from plugbay.errors import UsageError
     from plugbay.plugins.nvidia.config.arguments import parse_flags
     from plugbay.plugins.nvidia.serving.settings import NodeSettings
     from plugbay.plugins.nvidia.serving.source import NvidiaSource
@@ -119,6 +120,8 @@ def from_options(args: argparse.Namespace) -> Sequence[Member]:
     directory = getattr(args, "cdi_directory", None) or CDI_DIRECTORY
     root = args.machine_root.absolute()
     elsewhere = getattr(args, "elsewhere", False)
+    if elsewhere and root != Path("/"):
+        raise UsageError("--machine-root: the pods have the machine's files at /")
     settings = NodeSettings(arguments, environment, dict(os.environ), root, directory.absolute(), elsewhere)
     return [NvidiaSource(settings, early=getattr(args, "early_worker", None))]
 

@@ -95,7 +95,7 @@ class GenericSource:
         """The rights that it needs on a node with its rules."""
         from plugbay.plugins.generic.answers.needs import generic_needs  # imported here: only a manifest needs it
 
-        return generic_needs(self._rules.config)
+        return generic_needs(self._rules.config, self.settings.root)
 
     def follow_assignments(self, ask: AskAssigned) -> None:
         """Ask by ``ask`` which devices pods hold, when some are gone."""

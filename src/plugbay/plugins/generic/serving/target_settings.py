@@ -17,6 +17,7 @@ class GenericTargetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=T
         domain: of the resources.
         lenient: whether unknown fields are ignored with a warning.
         compat_metrics: whether the metrics of squat's plugin are shown too.
+        machine_root: where the machine's files are, ``dev`` and ``sys`` among them.
     """
 
     config: str | None = None
@@ -25,3 +26,4 @@ class GenericTargetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=T
     domain: str = ""
     lenient: bool = False
     compat_metrics: bool = False
+    machine_root: str = "/"

@@ -1,19 +1,26 @@
 """The rights of a DaemonSet with rules of the generic plugin, each with its reason."""
 
+from pathlib import Path
+
 import pytest
 
 from plugbay.errors import NeedsRefused
-from plugbay.plugins.generic.answers.needs import generic_needs
+from plugbay.plugins.generic.answers.needs import generic_needs, root_in_pod
 from plugbay.plugins.generic.config.nodes import ConfigFormat
 from plugbay.plugins.generic.config.reading import read_config
+from plugbay.plugins.generic.config.rules import GenericConfig
 from plugbay.sdk.author.needs import HostDirectory, Need, check_needs
 
 DEV = HostDirectory("/dev", "the device nodes of the host")
 
 
-def needs(entry: str) -> list[Need]:
+def read(entry: str) -> GenericConfig:
     text = f"domain: example.com\ndevices:\n- name: thing\n  groups:\n  - {entry}\n"
-    found = generic_needs(read_config(text, source="c.yaml", language=ConfigFormat.YAML))
+    return read_config(text, source="c.yaml", language=ConfigFormat.YAML)
+
+
+def needs(entry: str, root: Path = Path("/")) -> list[Need]:
+    found = generic_needs(read(entry), root)
     check_needs("generic", found)
     return list(found)
 
@@ -37,8 +44,17 @@ def needs(entry: str) -> list[Need]:
             [HostDirectory("/var/lib/cal", "example.com/thing looks whether /var/lib/cal/*/x exists")],
         ),
         (
-            "{paths: [{path: /dev/fuse}], mounts: [{hostPath: '/opt/{name}/x', containerPath: /x}]}",
-            [HostDirectory("/opt", "example.com/thing looks whether /opt/{name}/x exists")],
+            "{paths: [{path: /dev/fuse}], mounts: [{hostPath: '/opt/cards/{name}/x', containerPath: /x}]}",
+            [HostDirectory("/opt/cards", "example.com/thing looks whether /opt/cards/{name}/x exists")],
+        ),
+        ("paths: [{path: /proc/driver/card, type: Mount}]", []),
+        (
+            "paths: [{path: /sys/class/net/*/device, type: Mount}]",
+            [HostDirectory("/sys", "example.com/thing looks whether /sys/class/net/*/device exists")],
+        ),
+        (
+            "paths: [{path: /sys/fs/bpf/x, type: Mount}]",
+            [HostDirectory("/sys/fs/bpf", "example.com/thing looks whether /sys/fs/bpf/x exists")],
         ),
         (
             "{paths: [{path: /dev/fuse}], cdi: example.com/fuse}",
@@ -48,6 +64,33 @@ def needs(entry: str) -> list[Need]:
 )
 def test_rules_need_what_they_look_at(group: str, beside: list[Need]) -> None:
     assert needs(group) == [DEV, *beside]
+
+
+@pytest.mark.parametrize(
+    ("path", "above"),
+    [
+        ("/usr/lib/libmali.so", "/usr/lib"),
+        ("/usr/bin/nvidia-smi", "/usr/bin"),
+        ("/lib/modules", "/lib"),
+        ("/etc/alsa.conf", "/etc"),
+        ("/run/x.sock", "/run"),
+        ("/opt/*/x", "/opt"),
+    ],
+)
+def test_machine_is_elsewhere_where_the_container_would_not_see_its_own(path: str, above: str) -> None:
+    entry = f"paths: [{{path: {path}, type: Mount}}, {{path: /sys/class/x, type: Mount}}]"
+    assert root_in_pod(read(entry)) == Path("/host")
+    with pytest.raises(NeedsRefused, match=rf"^example.com/thing looks whether .* with {above} of the host"):
+        needs(entry)
+    dev, sys, own, also = needs(entry, Path("/host"))
+    assert isinstance(own, HostDirectory)
+    assert (own.path, own.place) == (above, f"/host{above}")
+    assert [(each.path, each.place) for each in (dev, sys, also) if isinstance(each, HostDirectory)] == [
+        ("/dev", "/host/dev"),
+        ("/sys", "/host/sys"),
+        ("/sys/class", "/host/sys/class"),
+    ]
+    assert root_in_pod(read("paths: [{path: /etc/cards/x, type: Mount}]")) == Path("/")
 
 
 def test_tokens_need_nothing() -> None:
