@@ -23,6 +23,7 @@ from plugbay.sdk.author.needs import Need, Variable
 from plugbay.sdk.deploying.deployment import FILES, Deployment, default_name, is_file_name
 from plugbay.sdk.deploying.migrating import squat
 from plugbay.sdk.deploying.migrating.settings import ForeignSettings, Migration
+from plugbay.sdk.deploying.migrating.squat_devices import CONFIG
 from plugbay.sdk.deploying.needs import needs_now
 from plugbay.sdk.deploying.noted_yaml import noted_yaml
 from plugbay.sdk.process.sources import Member
@@ -145,7 +146,7 @@ def _members(migration: Migration, directory: Path) -> tuple[Sequence[Member], S
         from plugbay.plugins.generic.serving.settings import GenericSettings
         from plugbay.plugins.generic.serving.source import GenericSource
 
-        file = directory / squat.CONFIG
+        file = directory / CONFIG
         rules = load_rules(GenericArguments(file), file)
         root = root_in_pod(rules)
         words = migration.words if root == _ROOT else (*migration.words, f"--machine-root={root}")

@@ -9,34 +9,27 @@ Source: squat/generic-device-plugin 0.1 and 0.2, its README and ``deviceplugin/`
 from __future__ import annotations
 
 import posixpath
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from plugbay.documents.texts import read_documents, to_yaml
 from plugbay.errors import InvalidDocument, UsageError
-from plugbay.model.dns import MAX_LABEL, is_subdomain
+from plugbay.model.dns import is_subdomain
 from plugbay.model.field_path import FieldPath
 from plugbay.sdk.deploying.deployment import FILES
 from plugbay.sdk.deploying.migrating import workloads
 from plugbay.sdk.deploying.migrating.settings import ForeignSettings, Migration, MigrationNote, NoteKind, in_order
+from plugbay.sdk.deploying.migrating.squat_devices import CONFIG, key_of, read_device
 
 ORIGIN: Final = "squat"
 TARGET: Final = "generic"
 """The target of ``plugbay serve`` that serves the entries."""
-CONFIG: Final = "devices.yaml"
 _PROGRAM: Final = "generic-device-plugin"
 _DOMAIN: Final = "devic.es"
 _OLD_DOMAIN: Final = "squat.ai"
 _DIRECTORY: Final = "/var/lib/kubelet/device-plugins"
-_NAME: Final = re.compile(r"[a-z0-9][-a-z0-9]*[a-z0-9]")
-_PATH_FIELDS: Final = ("path", "mountPath", "type", "permissions", "readOnly", "limit", "optional")
-_USB_IDS: Final = ("vendor", "product")
-_USB_ID: Final = re.compile("[0-9a-fA-F]{1,4}")
-_MOST_USB_ID: Final = 0xFFFF
 _FLAGS: Final = ("device", "domain", "plugin-directory", "listen", "log-level", "config")
-_TYPES: Final = ("Device", "Mount")
 _OTHERS: Final = {
     "listen": "metrics and probes are at :9400, and their metrics have other names",
     "log-level": "the log has plugbay's levels; see --log-level",
@@ -50,7 +43,7 @@ def is_squat(settings: ForeignSettings) -> bool:
     """Whether a document is for squat's plugin: a workload with its image, or its config file."""
     if workloads.kind_of(settings) in workloads.WORKLOADS:
         return any(_is_its(settings, each) for each in workloads.containers_of(settings))
-    return any(_key(settings, name) for name in ("devices", "device")) and not settings.at("kind")
+    return any(key_of(settings, name) for name in ("devices", "device")) and not settings.at("kind")
 
 
 def _is_its(settings: ForeignSettings, container: FieldPath) -> bool:
@@ -185,7 +178,7 @@ class _SquatReader:
                 for document in read_documents(value, source=place):
                     settings = ForeignSettings(document, source or place, line=int(line) if line.isdigit() else 1)
                     self._inner.append(settings)
-                    self._of_flags += self._read_device(settings, (), is_flag=True)
+                    self._of_flags += read_device(settings, (), self._names(), is_flag=True)
                     settings.note_rest(_UNKNOWN)
                 return NoteKind.TAKEN, "as below"
             case "--domain":
@@ -204,81 +197,32 @@ class _SquatReader:
         self._domain = value
         return NoteKind.TAKEN, "part of the resources' names"
 
+    def _names(self) -> list[str]:
+        return [each["name"] for each in (*self._entries, *self._of_flags)]
+
     # --- a config file ----------------------------------------------------------------------------------------------
 
     def _read_config(self, settings: ForeignSettings) -> None:
         for name in ("devices", "device"):
-            if key := _key(settings, name):
+            if key := key_of(settings, name):
                 for at in settings.items(key):
                     if self._of_flags:
                         settings.note(
                             NoteKind.OTHERWISE, (key, at), "--device takes the place of all devices of a file"
                         )
                     else:
-                        self._entries += self._read_device(settings, (key, at))
-        if key := _key(settings, "domain"):
+                        self._entries += read_device(settings, (key, at), self._names())
+        if key := key_of(settings, "domain"):
             if self._domain:
                 settings.note(NoteKind.OTHERWISE, (key,), f"{self._domain}, as a flag or variable says")
             else:
                 settings.note(*_at((key,), self._take_domain(str(settings.at(key)))))
-        if key := _key(settings, "plugin-directory"):
+        if key := key_of(settings, "plugin-directory"):
             settings.note(*_at((key,), _directory(str(settings.at(key)))))
         for name, text in _OTHERS.items():
-            if key := _key(settings, name):
+            if key := key_of(settings, name):
                 settings.note(NoteKind.OTHERWISE, (key,), text)
         settings.note_rest(_UNKNOWN)
-
-    def _read_device(self, settings: ForeignSettings, at: FieldPath, *, is_flag: bool = False) -> list[dict[str, Any]]:
-        """The config entry of a device entry; none if nothing of it can be served."""
-        name_key, groups_key = _key(settings, "name", at), _key(settings, "groups", at)
-        name = settings.at(*at, name_key)
-        if not isinstance(name, str) or _NAME.fullmatch(name.strip()) is None:
-            settings.note(NoteKind.LEFT, at, "its name is not one: two or more of a-z, 0-9 and -, no - first or last")
-            return []
-        name = name.strip()
-        if len(name) > MAX_LABEL:
-            problem = f"the name has {len(name)} characters, and that of a resource at most {MAX_LABEL}"
-            settings.note(NoteKind.LEFT, at, problem)
-            return []
-        known = [each["name"] for each in (*self._entries, *self._of_flags)]
-        if name in known:
-            settings.note(NoteKind.LEFT, at, f"there is a device {name} already, and squat's plugin would not start")
-            return []
-        groups = []
-        for index in settings.items(*at, groups_key):
-            group = self._read_group(settings, (*at, groups_key, index), is_flag=is_flag)
-            groups += [group] if group is not None else []
-        if not groups:
-            settings.note(NoteKind.LEFT, (*at, name_key), "nothing of it can be served")
-            return []
-        settings.note(NoteKind.TAKEN, (*at, name_key), f"a device of {CONFIG}")
-        return [{"name": name, "groups": groups}]
-
-    def _read_group(self, settings: ForeignSettings, at: FieldPath, *, is_flag: bool) -> dict[str, Any] | None:
-        """A group of paths or of USB devices; None if it cannot be served."""
-        usb_key = _key(settings, "usb", at) or _key(settings, "usbs", at)
-        paths_key, count_key = _key(settings, "paths", at), _key(settings, "count", at)
-        key = usb_key or paths_key
-        places = [(*at, key, index) for index in settings.items(*at, key)]
-        rules = [_usb(settings, each, is_flag=is_flag) if usb_key else _rule(settings, each) for each in places]
-        missing = "" if rules else "it has no paths"
-        problem = next((each for each in rules if isinstance(each, str)), missing)
-        count = settings.at(*at, count_key) if count_key else None
-        if usb_key and paths_key:
-            problem = "it has paths and usb, with which squat's plugin does not start"
-        if not problem and count is not None and not _is_count(count):
-            problem = "its count is not a number from 0 on"
-        if problem:
-            settings.note(NoteKind.LEFT, at, problem)
-            return None
-        for place, rule in zip(places, rules, strict=True):
-            assert isinstance(rule, dict)
-            for name, value in rule.items():
-                text = f"as {value}" if name in _USB_IDS else "the same"
-                settings.note(NoteKind.TAKEN, (*place, _key(settings, name, place)), text)
-        if count_key:
-            settings.note(NoteKind.TAKEN, (*at, count_key), "the same")
-        return {"usb" if usb_key else "paths": rules, **({"count": count} if count is not None else {})}
 
 
 def _sharing(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -294,70 +238,6 @@ def _sharing(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def _device_paths(entry: dict[str, Any]) -> frozenset[str]:
     rules = [rule for group in entry["groups"] for rule in group.get("paths", ())]
     return frozenset(posixpath.normpath(rule["path"]) for rule in rules if rule.get("type", "Device") == "Device")
-
-
-def _usb(settings: ForeignSettings, at: FieldPath, *, is_flag: bool) -> dict[str, Any] | str:
-    """A USB device with its IDs as squat's plugin reads them; a text says why it cannot be served."""
-    given = {name: settings.at(*at, key) for name in (*_USB_IDS, "serial") if (key := _key(settings, name, at))}
-    rule: dict[str, Any] = {}
-    for name in _USB_IDS:
-        number = _usb_id(given.get(name), is_flag=is_flag)
-        if number is None or number > _MOST_USB_ID:
-            return f"its {name} is not a USB ID of one to four hexadecimal digits"
-        rule[name] = f"0x{number:04x}"
-    serial = given.get("serial")
-    if is_flag and isinstance(serial, int) and not isinstance(serial, bool):
-        serial = str(serial)
-    if serial is not None and not isinstance(serial, str):
-        return "its serial is not a text"
-    return {**rule, "serial": serial} if serial else rule
-
-
-def _usb_id(value: object, *, is_flag: bool) -> int | None:
-    """The ID that a value is to squat's plugin; None for none.
-
-    A number without quotes is that number in a file. In a flag it is its decimal digits, taken for hexadecimal ones.
-
-    Source: squat/generic-device-plugin 0.1 ``deviceplugin/usb.go``, ``main.go``.
-    """
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-        return int(str(value), 16) if is_flag else value
-    if isinstance(value, str) and _USB_ID.fullmatch(value):
-        return int(value, 16)
-    return None
-
-
-def _rule(settings: ForeignSettings, at: FieldPath) -> dict[str, Any] | str:
-    """A path with its settings; a text says why it cannot be served."""
-    given = {name: settings.at(*at, key) for name in _PATH_FIELDS if (key := _key(settings, name, at))}
-    rule = {
-        name: value.strip() if isinstance(value, str) else value for name, value in given.items() if value is not None
-    }
-    path, kind = rule.get("path"), rule.get("type", "Device")
-    if not isinstance(path, str) or not path.startswith("/") or not path.isprintable():
-        return "a path has no `path` from the root"
-    if kind not in _TYPES:
-        return f"{path}: its type is neither Device nor Mount, so that squat's plugin gives an empty device"
-    if any(not isinstance(rule.get(name, ""), str) for name in ("mountPath", "permissions")):
-        return f"{path}: mountPath and permissions are texts"
-    if not set(str(rule.get("permissions", ""))) <= set("rwm"):
-        return f"{path}: permissions are r, w and m"
-    if not str(rule.get("mountPath") or "/").startswith("/"):
-        return f"{path}: its mountPath is not a path from the root"
-    if any(not isinstance(rule.get(name, False), bool) for name in ("readOnly", "optional")):
-        return f"{path}: readOnly and optional are true or false"
-    if not _is_count(rule.get("limit", 0)):
-        return f"{path}: its limit is not a number from 0 on"
-    return rule
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _key(settings: ForeignSettings, name: str, at: FieldPath = ()) -> str:
-    """The key as the file spells it, whose case does not count; empty if it is not there."""
-    return next((key for key in settings.keys(*at) if key.lower() == name.lower()), "")
 
 
 def _at(path: FieldPath, outcome: tuple[NoteKind, str]) -> tuple[NoteKind, FieldPath, str]:
