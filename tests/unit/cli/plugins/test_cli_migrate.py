@@ -12,8 +12,12 @@ from plugbay.cli.main import run
 from plugbay.documents.texts import read_documents
 from plugbay.plugins.generic.config.reading import read_config
 from plugbay.plugins.generic.config.rules import Usb
+from plugbay.plugins.generic.selecting.selection import RuleSelection
+from plugbay.plugins.generic.selecting.tree import FileKind
 from plugbay.sdk.deploying.migrating.settings import ForeignSettings
 from plugbay.sdk.deploying.migrating.squat import migrate_squat
+from tests.unit.plugins.generic.selecting.machines import Bench
+from tests.unit.plugins.generic.selecting.trees import TreeOfData
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "migrate"
 SAMPLES = sorted(each.stem for each in GOLDEN.glob("*.yaml"))
@@ -50,6 +54,7 @@ def test_entries_of_squat_are_those_of_the_generic_plugin(capsys: pytest.Capture
     text = files["data"]["devices.yaml"]
     assert yaml.safe_load(text) == {
         "domain": "squat.ai",
+        "compat": ["sharedPaths", "usbBundles"],
         "devices": [
             {
                 "name": "serial",
@@ -72,13 +77,50 @@ def test_entries_of_squat_are_those_of_the_generic_plugin(capsys: pytest.Capture
     assert [each["effect"] for each in pod["tolerations"]] == ["NoExecute", "NoSchedule"]
 
 
-def test_a_path_of_two_entries_of_squat_is_shared(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    path = "groups: [{paths: [{path: /dev/fuse}]}]"
-    alone = "{name: kvm, groups: [{paths: [{path: /dev/kvm}]}]}"
-    (tmp_path / "c.yaml").write_text(f"devices: [{{name: one, {path}}}, {{name: two, {path}}}, {alone}]\n")
+DEV = TreeOfData({"/dev/ttyUSB0": FileKind.CHARACTER, "/dev/serial/by-id/stick": "../../ttyUSB0"})
+
+
+def selected(files: Any, bench: Bench) -> dict[str, list[tuple[str, ...]]]:
+    """The nodes of the units of each resource of a ConfigMap, on a machine that has the files of `DEV` as well."""
+    config = read_config(files["data"]["devices.yaml"], source="devices.yaml")
+    units = RuleSelection(config, bench.machine(), DEV).look().units
+    return {name: [tuple(node.host_path for node in unit.nodes) for unit in those] for name, those in units.items()}
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("paths: [{path: /dev/ttyUSB0}]", "paths: [{path: /dev/ttyUSB0}]"),
+        ("paths: [{path: '/dev/ttyUSB*'}]", "paths: [{path: /dev/ttyUSB0}]"),
+        ("paths: [{path: '/dev/serial/by-id/*'}]", "paths: [{path: /dev/ttyUSB0}]"),
+        ("usb: [{vendor: '10c4', product: ea60}]", "usb: [{vendor: '10c4', product: ea60}]"),
+    ],
+)
+def test_entries_of_squat_with_the_same_file_both_have_it(
+    one: str, two: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "c.yaml").write_text(
+        f"devices: [{{name: one, groups: [{{{one}}}]}}, {{name: two, groups: [{{{two}}}]}}]\n"
+    )
     _, [files, _], _ = migrated(capsys, str(tmp_path / "c.yaml"), "--domain", "a.b")
-    entries = read_config(files["data"]["devices.yaml"], source="devices.yaml").entries
-    assert [(each.name, each.is_shared) for each in entries] == [("one", True), ("two", True), ("kvm", False)]
+    bench = Bench(tmp_path / "machine")
+    bench.stick(1, "ttyUSB0", serial="A1")
+    found = selected(files, bench)
+    assert [len(found[name]) for name in ("a.b/one", "a.b/two")] == [1, 1]
+
+
+def test_all_matches_of_usb_rules_are_one_device_as_with_squat(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "c.yaml").write_text(
+        "devices: [{name: stick, groups: [{usb: [{vendor: '10c4', product: ea60}], count: 2}]}]\n"
+    )
+    notes, [files, _], _ = migrated(capsys, str(tmp_path / "c.yaml"), "--domain", "a.b")
+    bench = Bench(tmp_path / "machine")
+    for port in (1, 2):
+        bench.stick(port, f"ttyUSB{port}")
+    assert selected(files, bench) == {"a.b/stick": [("/dev/bus/usb/001/002", "/dev/bus/usb/001/003")] * 2}
+    assert "groups[0].usb: taken over: all matches are one device, by compat: [usbBundles]" in "\n".join(notes)
 
 
 def test_file_in_a_directory_that_the_container_needs_itself(
@@ -334,6 +376,10 @@ def test_bad_input_is_one_sentence_and_nothing_to_apply(
         ("0x1209", "0x1209", "0x4617"),
         ("0bda", "0x0bda", "0x0bda"),
         ('"1e10"', "0x1e10", "0x1e10"),
+        ("1e10", "0xe400", ""),
+        ("70000", "0x1170", ""),
+        ("-1", "", ""),
+        ("65536", "", ""),
     ],
 )
 def test_usb_ids_are_those_that_squat_reads(given: str, in_file: str, in_flag: str) -> None:
@@ -343,8 +389,16 @@ def test_usb_ids_are_those_that_squat_reads(given: str, in_file: str, in_flag: s
     of_file = migrate_squat([ForeignSettings(document, "f")], (), "a.example")
     of_flag = migrate_squat([], (f"--device={entry}",), "a.example")
     for migration, vendor in ((of_file, in_file), (of_flag, in_flag)):
+        if not vendor:
+            assert "its vendor is not a USB ID of one to four hexadecimal digits" in str(migration.left[0])
+            assert not migration.files
+            continue
         [rule] = yaml.safe_load(migration.files["devices.yaml"])["devices"][0]["groups"][0]["usb"]
         assert rule == {"vendor": vendor, "product": "0x0001", "serial": "A 1"}
         [usb] = read_config(migration.files["devices.yaml"], source="f").entries[0].groups
         assert isinstance(usb.what, Usb)
         assert usb.what.rules[0].vendor == int(vendor, 16)
+        [note] = [each.text for each in migration.notes if ".vendor" in each.setting]
+        assert note == f"as {vendor}" + ", as squat's plugin reads it without quotes" * (
+            given[0] not in '"' and given != "0bda"
+        )

@@ -8,8 +8,6 @@ Source: squat/generic-device-plugin 0.1 and 0.2, its README and ``deviceplugin/`
 
 from __future__ import annotations
 
-import posixpath
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -20,7 +18,7 @@ from plugbay.model.field_path import FieldPath
 from plugbay.sdk.deploying.deployment import FILES
 from plugbay.sdk.deploying.migrating import workloads
 from plugbay.sdk.deploying.migrating.settings import ForeignSettings, Migration, MigrationNote, NoteKind, in_order
-from plugbay.sdk.deploying.migrating.squat_devices import CONFIG, key_of, read_device
+from plugbay.sdk.deploying.migrating.squat_devices import CONFIG, USB_BUNDLES, key_of, read_device
 
 ORIGIN: Final = "squat"
 TARGET: Final = "generic"
@@ -34,6 +32,7 @@ _OTHERS: Final = {
     "listen": "metrics and probes are at :9400, and their metrics have other names",
     "log-level": "the log has plugbay's levels; see --log-level",
 }
+_SHARED_PATHS: Final = "sharedPaths"
 _VARIABLES: Final = ("DOMAIN", "PLUGIN_DIRECTORY", "LISTEN", "LOG_LEVEL")
 _UNKNOWN: Final = "not a setting of squat's plugin, which ignores it as well, or not in a form that is known here"
 _NO_PLACE: Final = "a manifest of ours has no such setting"
@@ -104,13 +103,15 @@ class _SquatReader:
         return self._result()
 
     def _result(self) -> Migration:
-        entries = _sharing(self._of_flags or self._entries)
+        entries = self._of_flags or self._entries
+        compat = list(_compat(entries))
         domain = self._domain or self._fallback or _DOMAIN
         notes = [*self._flag_notes, *in_order((*self._documents, *self._inner))]
         if not (self._domain or self._fallback) and entries:
             text = f"{_DOMAIN}, as from 0.2.0 on; up to 0.1 it was {_OLD_DOMAIN}: give --domain if pods ask for that"
             notes.insert(0, MigrationNote(NoteKind.LEFT, "nowhere", "domain", text))
-        files = {CONFIG: to_yaml({"domain": domain, "devices": entries})} if entries else {}
+        content = {"domain": domain, **({"compat": compat} if compat else {}), "devices": entries}
+        files = {CONFIG: to_yaml(content)} if entries else {}
         return Migration(
             origin=ORIGIN,
             words=(TARGET, f"--config={FILES}/{CONFIG}"),
@@ -225,19 +226,12 @@ class _SquatReader:
         settings.note_rest(_UNKNOWN)
 
 
-def _sharing(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The entries; those that give a path of another one share it, as squat's plugin lets them."""
-    paths = [_device_paths(entry) for entry in entries]
-    owners = Counter(path for each in paths for path in each)
-    return [
-        {**entry, "shared": True} if any(owners[path] > 1 for path in each) else entry
-        for entry, each in zip(entries, paths, strict=True)
-    ]
-
-
-def _device_paths(entry: dict[str, Any]) -> frozenset[str]:
-    rules = [rule for group in entry["groups"] for rule in group.get("paths", ())]
-    return frozenset(posixpath.normpath(rule["path"]) for rule in rules if rule.get("type", "Device") == "Device")
+def _compat(entries: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """The old behaviour that the entries go by, as a config of ours calls it."""
+    if len(entries) > 1:
+        yield _SHARED_PATHS  # patterns and links tell only on a node which files they have in common
+    if any("usb" in group for entry in entries for group in entry["groups"]):
+        yield USB_BUNDLES
 
 
 def _at(path: FieldPath, outcome: tuple[NoteKind, str]) -> tuple[NoteKind, FieldPath, str]:

@@ -15,11 +15,14 @@ from plugbay.sdk.deploying.migrating.settings import ForeignSettings, NoteKind
 
 CONFIG: Final = "devices.yaml"
 """The file of ours with the entries."""
+USB_BUNDLES: Final = "usbBundles"
+"""The word for squat's way with USB devices, in a config of ours."""
 _NAME: Final = re.compile(r"[a-z0-9][-a-z0-9]*[a-z0-9]")
 _PATH_FIELDS: Final = ("path", "mountPath", "type", "permissions", "readOnly", "limit", "optional")
 _USB_IDS: Final = ("vendor", "product")
 _USB_ID: Final = re.compile("[0-9a-fA-F]{1,4}")
-_MOST_USB_ID: Final = 0xFFFF
+_USB_IDS_MASK: Final = 0xFFFF
+_MOST_NUMBER: Final = 1 << 64
 _TYPES: Final = ("Device", "Mount")
 
 
@@ -76,8 +79,12 @@ def _read_group(settings: ForeignSettings, at: FieldPath, *, is_flag: bool) -> d
     for place, rule in zip(places, rules, strict=True):
         assert isinstance(rule, dict)
         for name, value in rule.items():
+            path = (*place, key_of(settings, name, place))
+            is_number = name in _USB_IDS and not isinstance(settings.at(*path), str)
             text = f"as {value}" if name in _USB_IDS else "the same"
-            settings.note(NoteKind.TAKEN, (*place, key_of(settings, name, place)), text)
+            settings.note(NoteKind.TAKEN, path, text + ", as squat's plugin reads it without quotes" * is_number)
+    if usb_key:
+        settings.note(NoteKind.TAKEN, (*at, usb_key), f"all matches are one device, by compat: [{USB_BUNDLES}]")
     if count_key:
         settings.note(NoteKind.TAKEN, (*at, count_key), "the same")
     return {"usb" if usb_key else "paths": rules, **({"count": count} if count is not None else {})}
@@ -89,7 +96,7 @@ def _usb(settings: ForeignSettings, at: FieldPath, *, is_flag: bool) -> dict[str
     rule: dict[str, Any] = {}
     for name in _USB_IDS:
         number = _usb_id(given.get(name), is_flag=is_flag)
-        if number is None or number > _MOST_USB_ID:
+        if number is None:
             return f"its {name} is not a USB ID of one to four hexadecimal digits"
         rule[name] = f"0x{number:04x}"
     serial = given.get("serial")
@@ -103,12 +110,16 @@ def _usb(settings: ForeignSettings, at: FieldPath, *, is_flag: bool) -> dict[str
 def _usb_id(value: object, *, is_flag: bool) -> int | None:
     """The ID that a value is to squat's plugin; None for none.
 
-    A number without quotes is that number in a file. In a flag it is its decimal digits, taken for hexadecimal ones.
+    A number without quotes is that number in a file, cut to 16 bits; one like ``1e10`` as well. In a flag it is its
+    decimal digits, taken for hexadecimal ones. No device has the ID 0.
 
     Source: squat/generic-device-plugin 0.1 ``deviceplugin/usb.go``, ``main.go``.
     """
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-        return int(str(value), 16) if is_flag else value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if not is_flag:
+            return (int(value) & _USB_IDS_MASK or None) if 0 <= value < _MOST_NUMBER else None
+        digits = str(value)
+        return int(digits, 16) if _USB_ID.fullmatch(digits) else None
     if isinstance(value, str) and _USB_ID.fullmatch(value):
         return int(value, 16)
     return None
