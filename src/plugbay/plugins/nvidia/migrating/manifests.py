@@ -5,7 +5,7 @@ Source: k8s-device-plugin 0.20 ``deployments/``; spec 9.1, 9.2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from plugbay.documents.texts import to_yaml
@@ -16,6 +16,12 @@ from plugbay.plugins.nvidia.migrating.reader import NvidiaReading
 from plugbay.plugins.nvidia.migrating.values import are_values, read_values
 from plugbay.sdk.deploying.migrating import workloads
 from plugbay.sdk.deploying.migrating.settings import ForeignSettings, Migration, NoteKind
+from plugbay.sdk.deploying.migrating.volumes import (
+    ConfigMapFile,
+    config_map_volumes,
+    mounted_files,
+    note_kubelets_directory,
+)
 
 _PLUGIN: Final = "nvidia-device-plugin"
 _IMAGE: Final = "k8s-device-plugin"
@@ -48,7 +54,8 @@ def _is_configuration(settings: ForeignSettings) -> bool:
 
 def _program(settings: ForeignSettings, container: FieldPath) -> str:
     """The program of NVIDIA's that a container runs; empty if it is none of them."""
-    first = next((word.rpartition("/")[2] for word, _ in workloads.read_words(settings, container)), "")
+    word = next((word for word, _ in workloads.read_words(settings, container)), "")
+    first = word if word.startswith("-") else word.rpartition("/")[2]
     name = settings.at(*container, "name")
     known = (_PLUGIN, _MANAGER, *_OTHERS)
     if first in known:
@@ -84,9 +91,8 @@ def migrate_nvidia(documents: Sequence[ForeignSettings], words: Sequence[str]) -
     reading.read_flags([(word, ()) for word in words], None)
     for each in values:
         read_values(each, reading)
-    maps = workloads.config_maps(documents)
     for each in plugins:
-        _read_plugin(each, reading, maps)
+        _read_plugin(each, reading, documents)
     _read_configurations(documents, reading)
     for each in documents:
         _note_others(each)
@@ -99,20 +105,22 @@ def _runs(settings: ForeignSettings, program: str) -> bool:
     return any(_program(settings, each) == program for each in workloads.containers_of(settings))
 
 
-def _read_plugin(settings: ForeignSettings, reading: NvidiaReading, maps: Mapping[str, ForeignSettings]) -> None:
+def _read_plugin(settings: ForeignSettings, reading: NvidiaReading, documents: Sequence[ForeignSettings]) -> None:
     reading.pod = workloads.read_workload(settings)
+    note_kubelets_directory(settings)
     programs = {each: _program(settings, each) for each in workloads.containers_of(settings)}
-    is_managed = _MANAGER in programs.values()
-    for container in (each for each, program in programs.items() if program == _MANAGER):
+    managers = [each for each, program in programs.items() if program == _MANAGER]
+    for container in managers:
         _read_manager(settings, container, reading)
-    if is_managed:
+    if managers:
         reading.take_files()
     for container, program in programs.items():
         if program == _PLUGIN:
             _read_container(settings, container, reading)
         elif program != _MANAGER:
             settings.note(NoteKind.LEFT, container, _OTHERS.get(program, "it is not NVIDIA's plugin"))
-    _read_maps(settings, reading, maps, is_managed=is_managed)
+    of_plugin = next(each for each, program in programs.items() if program == _PLUGIN)
+    _read_maps(settings, reading, documents, of_plugin, is_managed=bool(managers))
     settings.note(NoteKind.OTHERWISE, _CHECKSUM, "a config file that changes is read again")
     settings.note_rest("a manifest of ours has no such setting")
 
@@ -139,25 +147,32 @@ def _read_manager(settings: ForeignSettings, container: FieldPath, reading: Nvid
 
 
 def _read_maps(
-    settings: ForeignSettings, reading: NvidiaReading, maps: Mapping[str, ForeignSettings], *, is_managed: bool
+    settings: ForeignSettings,
+    reading: NvidiaReading,
+    documents: Sequence[ForeignSettings],
+    container: FieldPath,
+    *,
+    is_managed: bool,
 ) -> None:
-    """Take the files of the ConfigMaps that the pod mounts."""
-    spec = workloads.template_of(settings)
-    for at in settings.items(*spec, "volumes"):
-        path = (*spec, "volumes", at)
-        name = settings.at(*path, "configMap", "name")
-        if name is None:
-            continue
-        files = maps[str(name)].at("data") if str(name) in maps else None
-        if not (isinstance(files, dict) and all(isinstance(each, str) for each in files.values())):
-            settings.note(NoteKind.LEFT, path, "give the ConfigMap as well: its files go into the manifest")
+    """Take the files of ConfigMaps that count: all that a label may name, or that which the plugin is told to read."""
+    volumes = list(config_map_volumes(settings, documents))
+    mounted = {} if is_managed else mounted_files(settings, container, volumes)
+    file = mounted.get(reading.config_file)
+    if file is not None:
+        reading.take_file(file.key, file.text)
+        file.config_map.note(NoteKind.TAKEN, ("data", file.key), "a file of the ConfigMap")
+    for each in mounted.values():
+        each.config_map.note(NoteKind.LEFT, ("data", each.key), "the plugin does not read this file")
+    for volume in volumes:
+        if volume.config_map is None:
+            settings.note(NoteKind.LEFT, volume.at, "give the ConfigMap as well: its files go into the manifest")
             reading.forget_files()
-            continue
-        settings.note(NoteKind.TAKEN, path, "its files are in the ConfigMap of the manifest")
-        maps[str(name)].note(NoteKind.TAKEN, ("data",), "files of the ConfigMap")
-        reading.add_files(files)
-        if not is_managed:
-            reading.serve_one_of_its_files()
+        elif is_managed:
+            reading.add_files({name: ConfigMapFile(volume.config_map, key).text for name, key in volume.keys.items()})
+            volume.config_map.note(NoteKind.TAKEN, ("data",), "files of the ConfigMap")
+            settings.note(NoteKind.TAKEN, volume.at, "its files are in the ConfigMap of the manifest")
+        elif file is not None and volume.config_map is file.config_map:
+            settings.note(NoteKind.TAKEN, volume.at, "the file that counts is in the ConfigMap of the manifest")
 
 
 def _read_configurations(documents: Sequence[ForeignSettings], reading: NvidiaReading) -> None:

@@ -75,11 +75,10 @@ class NvidiaReading:
         self.add_files({name: text})
         self._words[flags.CONFIG_FILE.names[0]] = f"{FILES}/{name}"
 
-    def serve_one_of_its_files(self) -> None:
-        """Look for the file that a flag or variable names among the files."""
-        named = self._words.get(flags.CONFIG_FILE.names[0], "").rpartition("/")[2]
-        if named in self.files:
-            self._words[flags.CONFIG_FILE.names[0]] = f"{FILES}/{named}"
+    @property
+    def config_file(self) -> str:
+        """The path that a flag or variable names; empty for none."""
+        return self._words.get(flags.CONFIG_FILE.names[0], "")
 
     def forget_files(self) -> None:
         """Serve without a file."""
@@ -138,7 +137,7 @@ class NvidiaReading:
         Raises:
             UsageError: it names a file that is not among the documents.
         """
-        file = self._words.get(flags.CONFIG_FILE.names[0], "")
+        file = self.config_file
         if file and not file.startswith(f"{FILES}/"):
             raise UsageError(f"--config-file={file}: give that file as well, or the ConfigMap that holds it")
         return Migration(

@@ -8,17 +8,19 @@ Source: squat/generic-device-plugin 0.1 and 0.2, its README and ``deviceplugin/`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from plugbay.documents.texts import read_documents, to_yaml
-from plugbay.errors import InvalidDocument, UsageError
+from plugbay.errors import UsageError
 from plugbay.model.dns import is_subdomain
 from plugbay.model.field_path import FieldPath
 from plugbay.sdk.deploying.deployment import FILES
 from plugbay.sdk.deploying.migrating import workloads
 from plugbay.sdk.deploying.migrating.settings import ForeignSettings, Migration, MigrationNote, NoteKind, in_order
+from plugbay.sdk.deploying.migrating.squat_configs import SquatConfigs, is_config
 from plugbay.sdk.deploying.migrating.squat_devices import CONFIG, USB_BUNDLES, key_of, read_device
+from plugbay.sdk.deploying.migrating.volumes import note_kubelets_directory
 
 ORIGIN: Final = "squat"
 TARGET: Final = "generic"
@@ -33,16 +35,22 @@ _OTHERS: Final = {
     "log-level": "the log has plugbay's levels; see --log-level",
 }
 _SHARED_PATHS: Final = "sharedPaths"
+_VERSION: Final = "VERSION"
 _VARIABLES: Final = ("DOMAIN", "PLUGIN_DIRECTORY", "LISTEN", "LOG_LEVEL")
 _UNKNOWN: Final = "not a setting of squat's plugin, which ignores it as well, or not in a form that is known here"
+_GIVE_FILE: Final = "give that file as well, or the ConfigMap that holds it"
 _NO_PLACE: Final = "a manifest of ours has no such setting"
 
 
 def is_squat(settings: ForeignSettings) -> bool:
     """Whether a document is for squat's plugin: a workload with its image, or its config file."""
     if workloads.kind_of(settings) in workloads.WORKLOADS:
-        return any(_is_its(settings, each) for each in workloads.containers_of(settings))
-    return any(key_of(settings, name) for name in ("devices", "device")) and not settings.at("kind")
+        return any(_containers(settings))
+    return is_config(settings)
+
+
+def _containers(workload: ForeignSettings) -> Iterator[FieldPath]:
+    return (each for each in workloads.containers_of(workload) if _is_its(workload, each))
 
 
 def _is_its(settings: ForeignSettings, container: FieldPath) -> bool:
@@ -60,7 +68,7 @@ def migrate_squat(documents: Sequence[ForeignSettings], words: Sequence[str], do
 
     Raises:
         UsageError: nothing of it can be served, or it is for several workloads.
-        InvalidDocument: the text of a ``--device`` is broken.
+        InvalidDocument: the text of a ``--device``, or of a config file, is broken.
     """
     return _SquatReader(documents, domain).migration(words)
 
@@ -73,6 +81,9 @@ class _SquatReader:
         self._entries: list[dict[str, Any]] = []
         self._of_flags: list[dict[str, Any]] = []
         self._inner: list[ForeignSettings] = []
+        self._configs = SquatConfigs((), None, ())
+        self._config_path = ""
+        self._config: ForeignSettings | None = None
         self._flag_notes: list[MigrationNote] = []
         self._pod: dict[str, Any] = {}
 
@@ -80,21 +91,18 @@ class _SquatReader:
         found = [each for each in self._documents if workloads.kind_of(each) in workloads.WORKLOADS and is_squat(each)]
         if len(found) > 1:
             raise UsageError(f"{found[1].place(())}: a second workload of squat's plugin; migrate each by itself")
-        configs = [each for each in self._documents if not workloads.kind_of(each) and is_squat(each)]
-        for name, text, settings, path in _config_texts(self._documents):
-            inner = [ForeignSettings(each, f"{settings.source}: {name}") for each in read_documents(text, source=name)]
-            configs += inner
-            self._inner += inner
-            settings.note(NoteKind.TAKEN, path, "as below")
-        for workload in found:
+        workload = found[0] if found else None
+        container = () if workload is None else next(_containers(workload))
+        self._configs = SquatConfigs(self._documents, workload, container)
+        if workload is not None:
             self._read_workload(workload)
         self._read_flags([(word, f"flag {word.partition('=')[0]}", None) for word in words], self._flag_notes)
-        for config in configs:
+        config = self._config if self._config_path else self._configs.unnamed()
+        if config is not None:
             self._read_config(config)
+        self._configs.note_unread(config)
         for each in self._documents:
-            if each in configs:
-                each.note_rest(_UNKNOWN)
-            elif each in found:
+            if each is workload:
                 each.note_rest(_NO_PLACE)
             elif workloads.kind_of(each):
                 workloads.note_other_object(each)
@@ -106,7 +114,9 @@ class _SquatReader:
         entries = self._of_flags or self._entries
         compat = list(_compat(entries))
         domain = self._domain or self._fallback or _DOMAIN
-        notes = [*self._flag_notes, *in_order((*self._documents, *self._inner))]
+        if not entries and self._config_path and self._config is None:
+            raise UsageError(f"--config={self._config_path}: {_GIVE_FILE}")
+        notes = [*self._flag_notes, *in_order((*self._documents, *self._configs.inner, *self._inner))]
         if not (self._domain or self._fallback) and entries:
             text = f"{_DOMAIN}, as from 0.2.0 on; up to 0.1 it was {_OLD_DOMAIN}: give --domain if pods ask for that"
             notes.insert(0, MigrationNote(NoteKind.LEFT, "nowhere", "domain", text))
@@ -124,6 +134,7 @@ class _SquatReader:
 
     def _read_workload(self, settings: ForeignSettings) -> None:
         self._pod = workloads.read_workload(settings)
+        note_kubelets_directory(settings)
         for container in workloads.containers_of(settings):
             if not _is_its(settings, container):
                 settings.note(NoteKind.LEFT, container, "it is not squat's plugin")
@@ -140,12 +151,14 @@ class _SquatReader:
 
     def _read_variable(self, settings: ForeignSettings, at: FieldPath, notes: list[MigrationNote]) -> None:
         name, value = (settings.at(*at, key) for key in ("name", "value"))
-        if name not in _VARIABLES:
+        if name not in (*_VARIABLES, _VERSION):
             settings.note(NoteKind.LEFT, at, f"squat's plugin has no variable {name}")
         elif not isinstance(value, str):
             settings.note(NoteKind.LEFT, at, f"the value of {name} is not known here")
         elif name == "DOMAIN" and self._domain:
             settings.note(NoteKind.OTHERWISE, at, f"of no effect: --domain={self._domain} counts")
+        elif name == _VERSION:
+            settings.note(NoteKind.OTHERWISE, at, "`plugbay version` tells ours")
         else:
             flag = str(name).lower().replace("_", "-")
             self._read_flags([(f"--{flag}={value}", settings.place(at), (settings, at))], notes)
@@ -187,7 +200,12 @@ class _SquatReader:
             case "--plugin-directory":
                 return _directory(value)
             case "--config":
-                return NoteKind.OTHERWISE, f"its content goes into {CONFIG}, if it is among the files"
+                self._config_path, self._config = value, self._configs.named(value)
+                if self._config is None:
+                    return NoteKind.LEFT, _GIVE_FILE
+                return NoteKind.OTHERWISE, f"its content goes into {CONFIG}"
+            case "--version" | "--help":
+                return NoteKind.OTHERWISE, "with it squat's plugin serves nothing; see `plugbay version`"
             case _ if name.removeprefix("--") in _OTHERS:
                 return NoteKind.OTHERWISE, _OTHERS[name.removeprefix("--")]
         return NoteKind.LEFT, "squat's plugin has no such flag"
@@ -242,23 +260,3 @@ def _directory(value: str) -> tuple[NoteKind, str]:
     if value.rstrip("/") == _DIRECTORY:
         return NoteKind.TAKEN, "the kubelet's own"
     return NoteKind.LEFT, f"the manifest is for a kubelet with {_DIRECTORY}"
-
-
-def _config_texts(documents: Iterable[ForeignSettings]) -> Iterator[tuple[str, str, ForeignSettings, FieldPath]]:
-    """The config files in ConfigMaps."""
-    for settings in documents:
-        if workloads.kind_of(settings) != "ConfigMap":
-            continue
-        for name in settings.keys("data"):
-            text = settings.at("data", name)
-            if isinstance(text, str) and _is_config(text):
-                for field in ("apiVersion", "kind", "metadata"):
-                    settings.note(NoteKind.OTHERWISE, (field,), "it has the name of the DaemonSet")
-                yield name, text, settings, ("data", name)
-
-
-def _is_config(text: str) -> bool:
-    try:
-        return any(is_squat(ForeignSettings(each, "")) for each in read_documents(text, source=""))
-    except InvalidDocument:
-        return False

@@ -5,7 +5,7 @@ Source: Kubernetes 1.36 ``apps/v1``, ``core/v1``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from plugbay.model.field_path import FieldPath
@@ -21,6 +21,7 @@ OURS: Final = {
     "ports": "metrics and probes are at :9400",
     "resources": "they are those that were measured",
     "securityContext": "it has only the rights that the plugin needs, each with its reason",
+    "workingDir": "no path depends on it",
     "volumeMounts": "it has only the directories that the plugin needs, each with its reason",
     "livenessProbe": "/healthz is asked",
     "readinessProbe": "/readyz is asked: registered, and read by the kubelet",
@@ -198,8 +199,3 @@ def note_other_object(settings: ForeignSettings) -> None:
         settings.note(NoteKind.OTHERWISE, (), "the manifest brings the rights that the plugin needs")
     else:
         settings.note(NoteKind.LEFT, (), f"a {kind} is not part of the plugin")
-
-
-def config_maps(documents: Iterable[ForeignSettings]) -> Mapping[str, ForeignSettings]:
-    """The ConfigMaps among ``documents``, by name."""
-    return {str(each.at("metadata", "name")): each for each in documents if kind_of(each) == "ConfigMap"}
