@@ -37,6 +37,11 @@ def _escaped(char: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+def on_one_line(text: str) -> str:
+    """``text`` with escapes in place of line breaks, and of all else that is not printable."""
+    return text if text.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
 def located(problem: str, *, field: str, line: int | None, source: str) -> str:
     """``problem`` behind its place: ``pod.yaml:3: spec.containers[0]: is wrong``."""
     where = source if line is None else f"{source}:{line}"

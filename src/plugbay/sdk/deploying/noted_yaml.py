@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from plugbay.documents.texts import to_yaml
+from plugbay.errors.wording import on_one_line
 from plugbay.values import dataclass
 
 _WIDTH: Final = 110
@@ -132,7 +133,7 @@ def _indented(lines: Iterator[str], by: str) -> Iterator[str]:
 
 
 def _comment(note: str) -> Iterator[str]:
-    return (f"# {line}" for line in textwrap.wrap(note, _WIDTH))
+    return (f"# {on_one_line(line)}" for line in textwrap.wrap(note, _WIDTH))
 
 
 def _scalar(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -458,6 +459,23 @@ def test_values_for_our_chart(capsys: pytest.CaptureFixture[str]) -> None:
     values = yaml.safe_load(capsys.readouterr().out)
     assert values["image"] == {"repository": "registry.example.com/plugbay", "tag": "1"}
     assert "--mig-strategy=mixed" in values["plugins"]["gpus"]["targets"]
+
+
+@pytest.mark.parametrize("line_break", ["\n", "\r", "\x85", "\u2028", "\u2029"])
+@pytest.mark.parametrize("output", ["yaml", "values"])
+def test_no_text_of_the_files_becomes_an_object(
+    line_break: str, output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    live = f"x{line_break}---{line_break}apiVersion: v1{line_break}kind: Namespace{line_break}metadata: {{name: n}} # "
+    fuse = {"name": "fuse", "groups": [{"paths": [{"path": "/dev/fuse", live: 1}], live: live}]}
+    file = tmp_path / f"f{live.replace('/', '')}.yaml"
+    file.write_text(json.dumps({"devices": [fuse], "domain": "a.b", live: [{live: live}]}))
+    assert run(["migrate", str(file), *IMAGE, "-o", output]) == 0
+    out, err = capsys.readouterr()
+    kinds = [each.get("kind") for each in yaml.safe_load_all(out)]
+    assert kinds == (["ConfigMap", "DaemonSet"] if output == "yaml" else [None])
+    assert all(line.startswith("#") for line in out.split("\n")[:6])
+    assert len(err.splitlines()) == out.count("NOT TAKEN OVER")
 
 
 @pytest.mark.parametrize(

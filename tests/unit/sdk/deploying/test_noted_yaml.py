@@ -66,3 +66,8 @@ def test_other_readers_read_the_same(text: str) -> None:
 @pytest.mark.parametrize("first", ["\r", "\f", "\x7f", "\x85", "\u2028", "\ufeff"])
 def test_lines_of_text_may_begin_with_what_no_block_can_hold(first: str) -> None:
     assert yaml.safe_load(noted_yaml([{"a": f"{first}b\nc\n"}])) == {"a": f"{first}b\nc\n"}
+
+
+@pytest.mark.parametrize("line_break", ["\n", "\r", "\x85", "\u2028"])
+def test_no_line_of_a_comment_counts(line_break: str) -> None:
+    assert yaml.safe_load(noted_yaml([{"a": Noted(1, f"x{line_break}b: 2")}])) == {"a": 1}

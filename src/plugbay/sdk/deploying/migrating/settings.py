@@ -8,6 +8,7 @@ from dataclasses import field
 from enum import Enum
 
 from plugbay.documents.texts import Document
+from plugbay.errors.wording import on_one_line
 from plugbay.model.field_path import FieldPath, field_text
 from plugbay.values import dataclass
 
@@ -38,7 +39,8 @@ class MigrationNote:
     text: str
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.setting}: {self.kind.value}: {self.text}"
+        """One line: what it quotes is another's text, and it becomes a comment of a manifest."""
+        return on_one_line(f"{self.place}: {self.setting}: {self.kind.value}: {self.text}")
 
 
 class ForeignSettings:
