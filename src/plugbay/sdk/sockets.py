@@ -115,6 +115,14 @@ def our_sockets(directory: Path) -> Iterator[tuple[Path, str, bool]]:
             yield directory / name, resource, _is_listening(directory / name)
 
 
+def listening_sockets(directory: Path, beginning: str) -> Iterator[Path]:
+    """The sockets with such names at which a process listens, whoever made them."""
+    for name in sorted(_names(directory)):
+        path = directory / name
+        if name.startswith(beginning) and path.is_socket() and _is_listening(path):
+            yield path
+
+
 def _names(directory: Path) -> list[str]:
     try:
         return os.listdir(directory)

@@ -84,9 +84,9 @@ class Machine:
             while not is_so():
                 await anext(changes)
 
-    def assign(self, *ids: str) -> None:
+    def assign(self, *ids: str, resource: str = RESOURCE) -> None:
         """What the kubelet writes when pods have these devices."""
-        entries = [PodDevicesEntry("uid1", "main", RESOURCE, {-1: list(ids)})] if ids else []
+        entries = [PodDevicesEntry("uid1", "main", resource, {-1: list(ids)})] if ids else []
         self.paths.device_plugins.mkdir(parents=True, exist_ok=True)
         fresh = self.paths.checkpoint.with_suffix(".new")
         fresh.write_bytes(encode(CheckpointData(entries, {})))

@@ -17,9 +17,14 @@ import pytest
 
 from plugbay.cli.main import run
 from plugbay.model.ids import DeviceId
+from plugbay.plugins.nvidia.config.arguments import parse_flags
+from plugbay.plugins.nvidia.serving.settings import NodeSettings
+from plugbay.plugins.nvidia.serving.source import NvidiaSource
+from plugbay.sdk.process.runner import serving
 from plugbay.sdk.release.ledger import lines
 from plugbay.testing.fakes.kubelet import FakeKubelet, fake_kubelet
 from tests.contract.rigs.sdk_cdi import RESOURCE, Machine, machine
+from tests.unit.plugins.nvidia.driver_trees import tegra_board
 
 __all__ = ["machine"]
 
@@ -48,6 +53,8 @@ def _alone(monkeypatch: pytest.MonkeyPatch, sockets: Path) -> None:
 def cleanup(machine: Machine, capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, str]:
     """What it says of each file, by name: ``removed``, ``kept: ...`` or ``would remove``."""
     capsys.readouterr()
+    for given in (machine.paths.root, machine.specs):
+        given.mkdir(parents=True, exist_ok=True)
     assert run(["cleanup", "--root", str(machine.paths.root), "--cdi-directory", str(machine.specs), *options]) == 0
     said = {}
     for line in capsys.readouterr().out.splitlines():
@@ -146,6 +153,40 @@ async def test_what_pods_have_stays_until_they_are_gone(machine: Machine, capsys
         assert "pods may have its devices" in said[machine.file.name]
 
 
+async def test_cdi_specs_of_gpus_go_when_no_plugin_and_no_pod_may_need_them(
+    machine: Machine, capsys: pytest.CaptureFixture[str], sockets: Path
+) -> None:
+    """Plugins of NVIDIA's and ours write files of one name, so that either's process and pods count."""
+    spec = machine.specs / "k8s.device-plugin.nvidia.com-gpu.json"
+    arguments, environment = parse_flags(
+        ["--device-list-strategy=cdi-cri", "--nvidia-driver-root=/", "--driver-root-ctr-path=/"], {}
+    )
+    settings = NodeSettings(arguments, environment, {}, tegra_board(sockets / "machine"), machine.specs)
+    async with fake_kubelet(machine.paths) as kubelet, serving([NvidiaSource(settings)], paths=machine.paths):
+        plugin = await kubelet.next_registration()
+        await plugin.until_devices("tegra")
+        said = await asyncio.to_thread(cleanup, machine, capsys)
+        assert "a plugin that runs may have it: a process listens at /" in said[spec.name]
+    assert spec.exists()
+    machine.assign("tegra", resource="nvidia.com/gpu")
+    said = await asyncio.to_thread(cleanup, machine, capsys)
+    assert "CDI spec of nvidia.com: pods have tegra; an engine looks there" in said[spec.name]
+    machine.paths.checkpoint.write_text("{")
+    said = await asyncio.to_thread(cleanup, machine, capsys)
+    assert "pods may have its devices" in said[spec.name]
+    machine.assign("g1")
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(machine.paths.device_plugins / "nvidia-gpu.sock"))
+        other.listen()
+        said = await asyncio.to_thread(cleanup, machine, capsys)
+        assert "nvidia-gpu.sock" in said[spec.name]
+    planned = await asyncio.to_thread(cleanup, machine, capsys, "--dry-run")
+    assert planned[spec.name] == "would remove"
+    done = await asyncio.to_thread(cleanup, machine, capsys)
+    assert done[spec.name] == "removed"
+    assert not spec.exists()
+
+
 def test_what_cannot_be_read_stays_and_other_files_are_not_looked_at(
     machine: Machine, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -162,10 +203,32 @@ def test_what_cannot_be_read_stays_and_other_files_are_not_looked_at(
     assert sorted(os.listdir(tmp_path)) == ["a.example_new.journal", "apt.lock", "b.example_bad.journal"]
 
 
+@pytest.mark.parametrize("option", ["--root", "--cdi-directory", "--state-directory"])
+@pytest.mark.parametrize("kind", ["missing", "file"])
+def test_directory_that_is_not_there_is_told_before_anything_is_removed(
+    option: str, kind: str, machine: Machine, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    machine.paths.device_plugins.mkdir(parents=True)
+    machine.specs.mkdir(parents=True)
+    path = machine.paths.device_plugins / "vendor.example_gopher-0123abcd.sock"
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
+    (tmp_path / "file").touch()
+    given = {"--root": machine.paths.root, "--cdi-directory": machine.specs, option: tmp_path / kind}
+    words = [word for name, directory in given.items() for word in (name, str(directory))]
+    assert run(["cleanup", *words]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", f"plugbay: error: {option} {tmp_path / kind}: there is no such directory\n")
+    assert path.exists()
+    assert run(["cleanup", "--root", str(tmp_path), "--cdi-directory", str(machine.specs)]) == 0
+    assert capsys.readouterr().out == f"no plugin of plugbay has left anything at {tmp_path}\n"
+
+
 def test_what_cannot_be_removed_is_told_and_is_an_exit_code(
     machine: Machine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine.paths.device_plugins.mkdir(parents=True)
+    machine.specs.mkdir(parents=True)
     path = machine.paths.device_plugins / "vendor.example_gopher-0123abcd.sock"
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
@@ -179,10 +242,5 @@ def test_what_cannot_be_removed_is_told_and_is_an_exit_code(
         assert run([*command, str(machine.specs)]) == 1
     out = capsys.readouterr().out
     assert out == f"kept {path}: socket of vendor.example/gopher: it cannot be removed: Read-only file system\n"
-    file = machine.paths.root / "file"
-    file.touch()
-    assert run([*command, str(file)]) == 1  # before anything is removed
-    assert f"{file}: cannot be listed: Not a directory" in capsys.readouterr().err
-    assert path.exists()
     assert run([*command, str(machine.specs)]) == 0
     assert not path.exists()

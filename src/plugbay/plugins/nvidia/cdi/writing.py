@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Final
 
 from plugbay.cdi.directories import save, spec_name
 from plugbay.cdi.spec import Spec
 from plugbay.cdi.text import Format
 from plugbay.errors import PathUnusable
 from plugbay.plugins.nvidia.answers.features import VENDOR, CdiClass
+from plugbay.sdk.inspection.leftovers.leftover import DomainSpecs
+
+SPECS: Final = DomainSpecs(
+    domain="nvidia.com",
+    files=tuple(f"{spec_name(VENDOR, each.value)}{Format.JSON.value}" for each in CdiClass),
+    sockets=("nvidia.com_", "nvidia-"),
+)
+"""The files that may be left. NVIDIA's plugin writes files of the same names; one of its sockets is nvidia-gpu.sock."""
 
 
 def write_specs(specs: Mapping[CdiClass, Spec | None], directory: Path) -> frozenset[CdiClass]:

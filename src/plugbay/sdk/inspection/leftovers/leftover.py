@@ -25,6 +25,21 @@ class Leftover:
     remove: Callable[[], str]
 
 
+@dataclass(frozen=True, slots=True)
+class DomainSpecs:
+    """CDI specs that one process writes for all resources of a domain.
+
+    Attributes:
+        domain: of the resources.
+        files: the names of the specs; plugins of other makers may write files of these names too.
+        sockets: the beginnings of the names of sockets that plugins for the domain have, be they ours or others'.
+    """
+
+    domain: str
+    files: tuple[str, ...]
+    sockets: tuple[str, ...]
+
+
 def unlinked(*paths: Path) -> str:
     """Remove files that may be there, for `Leftover.remove`.
 
