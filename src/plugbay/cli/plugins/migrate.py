@@ -86,7 +86,8 @@ def _documents(files: Sequence[str]) -> Iterator[ForeignSettings]:
             text = read_input(file).decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise PathUnusable(name, "is not UTF-8 text") from error
-        for document in read_documents(text, source=name):
+        documents = list(read_documents(text, source=name)) or [Document({}, {})]  # as Helm prints values that are none
+        for document in documents:
             yield from (ForeignSettings(each, name) for each in _objects(document))
 
 
@@ -152,10 +153,13 @@ def _members(migration: Migration, directory: Path) -> tuple[Sequence[Member], S
         words = migration.words if root == _ROOT else (*migration.words, f"--machine-root={root}")
         return [GenericSource(GenericSettings(lambda: rules, file, root))], words
     from plugbay.plugins.nvidia.config.arguments import parse_arguments
+    from plugbay.plugins.nvidia.config.places import ConfigPlace, Given
     from plugbay.plugins.nvidia.serving.settings import NodeSettings
     from plugbay.plugins.nvidia.serving.source import NvidiaSource
 
-    arguments = parse_arguments([word.replace(f"={FILES}", f"={directory}") for word in migration.words[1:]])
+    parsed = parse_arguments([word.replace(f"={FILES}", f"={directory}") for word in migration.words[1:]])
+    places = {key: ConfigPlace(place) for key, place in migration.places.items()}
+    arguments = {key: Given(given.value, places.get(key, given.place)) for key, given in parsed.items()}
     return [NvidiaSource(NodeSettings(arguments, elsewhere=True))], migration.words
 
 

@@ -218,6 +218,31 @@ def test_values_that_any_chart_may_have_are_nvidias_if_an_option_says_so(
     assert [each.split(": ")[1] for each in err.splitlines()] == ["what"]
 
 
+@pytest.mark.parametrize("values", ["null\n", "{}\n", "", "# nothing\n"])
+def test_values_that_are_none_are_the_defaults_of_the_chart(
+    values: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``helm get values -o yaml`` prints ``null`` for a release without values of its user."""
+    (tmp_path / "values").write_text(values)
+    _, objects, err = migrated(capsys, "--from", "nvidia", str(tmp_path / "values"))
+    pod = objects[-1]["spec"]["template"]["spec"]
+    assert (command(objects), err) == (["nvidia"], "")
+    assert [each["key"] for each in pod["tolerations"]] == ["CriticalAddonsOnly", "nvidia.com/gpu"]
+    assert "affinity" in pod
+    assert run(["migrate", str(tmp_path / "values"), *IMAGE]) != 0
+    assert "say --from squat or --from nvidia" in capsys.readouterr().err
+
+
+def test_empty_variables_are_what_they_are_to_nvidias_plugin(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    env = "[{name: FAIL_ON_INIT_ERROR, value: ''}, {name: GDS_ENABLED}, {name: IMEX_CHANNEL_IDS, value: ''}]"
+    text = DAEMON_SET.replace("IMAGE", "r.example/k8s-device-plugin:1").replace("ARGS", "[]").replace("ENV", env)
+    (tmp_path / "f").write_text(text)
+    _, objects, err = migrated(capsys, str(tmp_path / "f"))
+    assert (command(objects), err) == (["nvidia", "--fail-on-init-error=false", "--gds-enabled=false"], "")
+
+
 def test_null_takes_a_default_of_the_chart_away_and_what_is_empty_needs_no_care(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -491,7 +516,22 @@ def test_no_text_of_the_files_becomes_an_object(
         ("devices: []\n---\nmigStrategy: none\n", (), "the files are for squat and nvidia: say --from"),
         ("devices: [{name: zz, groups: [{paths: [{path: /x}]}]}]\n", ("--domain=A b",), "--domain A b: a domain has"),
         (f"devices: [{{name: {'z' * 64}, groups: [{{paths: [{{path: /x}}]}}]}}]\n", (), "nothing of it can be served"),
-        ("migStrategy: half\n", (), "half"),
+        (
+            "gdsEnabled: false\nmigStrategy: half\n",
+            (),
+            "error: f.yaml:2: migStrategy: unknown MIG strategy: half (allowed: none, single, mixed)",
+        ),
+        (
+            "migStrategy: none\nfailOnInitError: maybe\n",
+            (),
+            'error: f.yaml:2: failOnInitError: invalid boolean value "maybe" for -fail-on-init-error: parse error',
+        ),
+        (
+            "config: {map: {x: 'sharing: {mps: {resources: [{name: gpu, replicas: 2}]}}'}}\nmigStrategy: mixed\n",
+            (),
+            "error: f.yaml:2: migStrategy: using --mig-strategy=mixed is not supported with MPS",
+        ),
+        ("", ("--from=squat",), "nothing of it can be served"),
         ("migStrategy: none\n---\nmigStrategy: none\n", (), "f.yaml:3: a second plugin; migrate each by itself"),
         ("migStrategy: [\n", (), "not valid YAML"),
         ("version: v1\nflags: {migStrategy: 3}\n", (), "config.yaml"),

@@ -83,7 +83,7 @@ def migrate_nvidia(documents: Sequence[ForeignSettings], words: Sequence[str]) -
     if not (
         words or plugins or values or any(map(_is_configuration, documents))
     ):  # few values show by themselves whose they are
-        values = [each for each in documents if each.keys() and not each.at("kind")]
+        values = [each for each in documents if isinstance(each.value, dict) and not each.at("kind")]
         if not values:
             raise UsageError("nothing in the files is for NVIDIA's plugin, so nothing is printed")
     if len(twice := [*plugins, *values]) > 1:
@@ -141,7 +141,7 @@ def _read_manager(settings: ForeignSettings, container: FieldPath, reading: Nvid
         name, value = (settings.at(*path, key) for key in ("name", "value"))
         if isinstance(name, str) and name in _OF_MANAGER and isinstance(value, str):
             if value:
-                reading.take(_OF_MANAGER[str(name)], value)
+                reading.take(_OF_MANAGER[str(name)], value, settings.located(path))
             settings.note(NoteKind.TAKEN, path, f"--{_OF_MANAGER[str(name)].names[0]}")
     settings.note(NoteKind.OTHERWISE, container, "the plugin follows the node's label itself")
 

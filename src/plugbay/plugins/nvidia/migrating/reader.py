@@ -8,6 +8,7 @@ from typing import Any, Final
 from plugbay.errors import UsageError
 from plugbay.model.field_path import FieldPath
 from plugbay.plugins.nvidia.config import flags
+from plugbay.plugins.nvidia.config.arguments import parse_arguments
 from plugbay.plugins.nvidia.config.flags import PLUGIN_FLAGS, ConfigFlag, FlagKind
 from plugbay.sdk.deploying.deployment import FILES
 from plugbay.sdk.deploying.migrating.settings import ForeignSettings, Migration, MigrationNote, NoteKind, in_order
@@ -39,10 +40,18 @@ class NvidiaReading:
         self.pod: dict[str, Any] = {}
         self.notes: list[MigrationNote] = []
         self._words: dict[str, str] = {}
+        self._places: dict[str, str] = {}
         self._variables: dict[str, str] = {}
 
-    def take(self, flag: ConfigFlag, value: object, *, overrides: bool = True) -> tuple[NoteKind, str]:
-        """Take a flag's value over, unless it has one already that counts more; returns what becomes of it."""
+    def take(self, flag: ConfigFlag, value: object, at: str = "", *, overrides: bool = True) -> tuple[NoteKind, str]:
+        """Take a flag's value over, unless it has one already that counts more; returns what becomes of it.
+
+        Args:
+            at: file, line and field, or the flag; empty for what is not given as such.
+
+        Raises:
+            UsageError: no flag of this kind has such a value.
+        """
         if flag.kind is FlagKind.TEXTS and isinstance(value, list):
             value = ",".join(map(str, value))
         if isinstance(value, dict | list) or value is None:
@@ -56,7 +65,12 @@ class NvidiaReading:
             return NoteKind.OTHERWISE, "the plugin reads the file that the label names where it lies"
         if flag.names[0] in self._words and not overrides:
             return NoteKind.OTHERWISE, f"of no effect: --{flag.names[0]}={self._words[flag.names[0]]} counts"
+        try:
+            parse_arguments([f"--{flag.names[0]}={text}"])
+        except UsageError as error:
+            raise UsageError(f"{at}: {error}" if at else str(error)) from error
         self._words[flag.names[0]] = text
+        self._places |= {flag.key: at} if at else {}
         return NoteKind.TAKEN, f"--{flag.names[0]}={text}"
 
     def take_files(self, *, default: str = "") -> None:
@@ -85,9 +99,7 @@ class NvidiaReading:
         for flag in (flags.CONFIG_FILE, flags.CONFIG_DIRECTORY):
             self._words.pop(flag.names[0], None)
 
-    def read_flags(
-        self, words: Sequence[tuple[str, FieldPath]], settings: ForeignSettings | None, *, program: str = "the plugin"
-    ) -> None:
+    def read_flags(self, words: Sequence[tuple[str, FieldPath]], settings: ForeignSettings | None) -> None:
         """Read the flags of a command line; with ``settings``, those are at the paths in its file."""
         following, lists = iter(words), set[ConfigFlag]()
         for word, path in following:
@@ -99,11 +111,11 @@ class NvidiaReading:
                     value, further = next(following, ("", ()))
                     places.append(further)
             if flag is None or not word.startswith("-"):
-                kind, text = NoteKind.LEFT, f"{program} has no such flag"
+                kind, text = NoteKind.LEFT, "the plugin has no such flag"
             else:
                 if flag in lists:  # one that is given again adds to its list
                     value = f"{self._words[flag.names[0]]},{value}"
-                kind, text = self.take(flag, value)
+                kind, text = self.take(flag, value, f"flag --{name}" if settings is None else settings.located(path))
                 if flag.kind is FlagKind.TEXTS:
                     lists.add(flag)
             for each in places if settings is not None else ():
@@ -117,6 +129,8 @@ class NvidiaReading:
         for at in settings.items(*container, "env"):
             path = (*container, "env", at)
             name, value = (settings.at(*path, key) for key in ("name", "value"))
+            if value is None and not settings.at(*path, "valueFrom"):
+                value = ""  # as v1 has it
             if not isinstance(name, str):
                 settings.note(NoteKind.LEFT, path, "it has no name")
             elif name in _OWN_VARIABLES:
@@ -127,9 +141,15 @@ class NvidiaReading:
                 self._variables[name] = value
                 settings.note(NoteKind.TAKEN, path, f"the variable {name}={value}")
             elif name in _BY_VARIABLE:
-                settings.note(*_at(path, self.take(_BY_VARIABLE[name], value, overrides=False)))
+                settings.note(*_at(path, self._take_variable(_BY_VARIABLE[name], value, settings.located(path))))
             else:
                 settings.note(NoteKind.LEFT, path, f"the plugin has no variable {name}")
+
+    def _take_variable(self, flag: ConfigFlag, value: str, at: str) -> tuple[NoteKind, str]:
+        if not value and flag.kind is FlagKind.INTEGERS:
+            return NoteKind.OTHERWISE, "empty, which is of no effect"
+        is_off = not value and flag.kind is FlagKind.BOOLEAN
+        return self.take(flag, "false" if is_off else value, at, overrides=False)
 
     def migration(self, documents: Sequence[ForeignSettings]) -> Migration:
         """All of it.
@@ -145,6 +165,7 @@ class NvidiaReading:
             words=(ORIGIN, *(f"--{name}={value}" for name, value in self._words.items())),
             files=self.files,
             variables=self._variables,
+            places=self._places,
             pod=self.pod,
             notes=(*self.notes, *in_order(documents)),
         )

@@ -85,7 +85,7 @@ def read_values(settings: ForeignSettings, reading: NvidiaReading) -> None:
         if value is None:
             settings.note(NoteKind.OTHERWISE, path, "not set, which is the same here")
             continue
-        kind, text = reading.take(flag, value)
+        kind, text = reading.take(flag, value, settings.located(path))
         settings.note(kind, path, text)
     _read_config(settings, reading)
     _read_parts(settings, reading)
@@ -142,7 +142,7 @@ def _read_parts(settings: ForeignSettings, reading: NvidiaReading) -> None:
     )
     root = settings.at("mps", "root")
     if isinstance(root, str) and root:
-        kind, text = reading.take(flags.MPS_ROOT, root)
+        kind, text = reading.take(flags.MPS_ROOT, root, settings.located(("mps", "root")))
         settings.note(kind, ("mps", "root"), text)
     elif any("mps:" in text for text in reading.files.values()):
         reading.take(flags.MPS_ROOT, "/run/nvidia/mps")

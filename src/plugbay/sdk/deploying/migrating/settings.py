@@ -92,6 +92,10 @@ class ForeignSettings:
             line = next((self._lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self._lines), 1)
         return f"{self._source}:{line}"
 
+    def located(self, path: FieldPath) -> str:
+        """The file, the line and the setting, for an error."""
+        return on_one_line(f"{self.place(path)}: {field_text(path)}")
+
     @property
     def source(self) -> str:
         return self._source
@@ -152,6 +156,7 @@ class Migration:
         words: for ``plugbay serve``.
         files: of the ConfigMap.
         variables: for the plugin's environment.
+        places: where ``words`` were given, by the names of their flags.
         pod: where and how the pods run.
         notes: in the order of the files.
     """
@@ -160,6 +165,7 @@ class Migration:
     words: tuple[str, ...]
     files: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
     pod: Mapping[str, object] = field(default_factory=dict)
     notes: tuple[MigrationNote, ...] = ()
 
