@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -24,10 +26,11 @@ devices:
 """
 
 
-async def plugbay(directory: Path, *words: str) -> Done:
+async def plugbay(directory: Path, *words: str, environ: Mapping[str, str] | None = None) -> Done:
     pipe = asyncio.subprocess.PIPE
     argv = (sys.executable, "-m", "plugbay", *words)
-    process = await asyncio.create_subprocess_exec(*argv, cwd=directory, stdout=pipe, stderr=pipe)
+    variables = {**os.environ, **(environ or {})}
+    process = await asyncio.create_subprocess_exec(*argv, cwd=directory, stdout=pipe, stderr=pipe, env=variables)
     async with asyncio.timeout(DEADLINE_S):
         out, err = await process.communicate()
     return Done(process.returncode or 0, out.decode(), err.decode())

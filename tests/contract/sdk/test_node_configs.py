@@ -32,8 +32,10 @@ from plugbay.sdk.serving.server import PluginServer
 from plugbay.sdk.watching import watching
 from plugbay.testing import local_kubelet
 from plugbay.testing.fakes.kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
+from tests.contract.cli.test_check_config import plugbay
 from tests.contract.rigs.nodes_api import NodesApi, nodes_api
 from tests.contract.rigs.own_api import account_of, cluster_of, label_node, only_node
+from tests.test_docs import ALL
 
 DEADLINE_S = 20.0
 LABEL = "example.com_config"
@@ -286,3 +288,39 @@ async def test_our_own_node_switches_its_config_with_the_rights_of_the_manifest(
             assert not before["tea"].ended.is_set()
     with pytest.raises(ClusterUnusable, match="cannot be asked"):
         await OwnNodeLabels(ThisNode(name, cluster), "p").read()
+
+
+async def test_the_page_shows_what_a_node_would_serve(tmp_path: Path) -> None:
+    marked = [block for block in ALL if "::test_the_page_shows_what_a_node_would_serve" in block.before]
+    config, command, output = (block.text for block in marked)
+    (tmp_path / "plugins.yaml").write_text(config)
+    variable, program, *words = command.split()
+    assert program == "plugbay"
+    name, _, value = variable.partition("=")
+    done = await plugbay(tmp_path, *words, environ={name: value})
+    assert (done.code, done.err.replace(f"{tmp_path}/", "") + done.out) == (0, output)
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "notes"),
+    [
+        ("configs: [{name: a, nodeLabels: {x: 'y'}, plugins: []}]", [], ["with the labels x=y it gets the config a"]),
+        (
+            "configs: [{name: a, nodeNames: [other], nodeLabels: {x: 'y'}, plugins: []},"
+            " {name: b, nodeNames: [here], plugins: [{target: PLUGIN}]}]",
+            ["a.example/tea"],
+            [],
+        ),
+    ],
+)
+async def test_a_dry_run_outside_a_cluster_goes_by_the_name(
+    tmp_path: Path, text: str, rows: list[str], notes: list[str]
+) -> None:
+    (tmp_path / "tea").mkdir()
+    target = "directory, settings: {resource: a.example/tea, path: tea, env: TEA}"
+    (tmp_path / "c.yaml").write_text(text.replace("PLUGIN", target))
+    done = await plugbay(tmp_path, "serve", "--config=c.yaml", "--dry-run", environ={"NODE_NAME": "here"})
+    assert [line.split()[0] for line in done.out.splitlines()[1:]] == rows
+    assert [line.partition(": ")[2] for line in done.err.splitlines()[1:]] == notes
+    done = await plugbay(tmp_path, "serve", "--config=c.yaml", "--dry-run", environ={"NODE_NAME": ""})
+    assert (done.code, "NODE_NAME does not say which this is" in done.err) == (2, True)

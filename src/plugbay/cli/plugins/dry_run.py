@@ -51,12 +51,14 @@ async def _rows(targets: Sequence[tuple[str, Sequence[Member]]]) -> list[tuple[s
 
 async def _of(target: str, members: Sequence[Member]) -> AsyncIterator[tuple[str, str]]:
     """The resources of one target, and for a config file the targets that it names."""
+    from plugbay.cli.printing.output import show_note
     from plugbay.sdk.inspection.survey import plugins_now
     from plugbay.sdk.process.config_file import ConfigFile
 
     for member in members:
         if isinstance(member, ConfigFile):
-            await member.load_once()
+            for note in await member.load_as_known():
+                show_note(note)
             for entry, of_entry in member.entries:
                 async for row in _of(entry.target, of_entry):
                     yield row

@@ -15,7 +15,14 @@ from plugbay.ops.tasks import background, first
 from plugbay.sdk.author.plugin import health_checks
 from plugbay.sdk.hooks.calls import in_thread
 from plugbay.sdk.process.config import Config, ConfigEntry, difference
-from plugbay.sdk.process.node_configs import Choice, ConfigsByNode, choose, parse_configs
+from plugbay.sdk.process.node_configs import (
+    Choice,
+    ConfigsByNode,
+    choices_of_labels,
+    choose,
+    choose_without_labels,
+    parse_configs,
+)
 from plugbay.sdk.process.node_labels import NODE_NAME, OwnNodeLabels, ThisNode
 from plugbay.sdk.process.sources import ConfigState, Member, known_plugins
 from plugbay.sdk.watching import Watches
@@ -96,6 +103,24 @@ class ConfigFile:
         if self._loaded is None:
             await self._labels.read()
             self._loaded = await in_thread(self._load_all, self._configs, _NOTHING)
+
+    async def load_as_known(self) -> Sequence[str]:
+        """As `load_once`, but outside a cluster for a node without labels.
+
+        Returns:
+            Sentences about the config of a node that has some; none if they were asked for, or do not matter.
+
+        Raises:
+            OperatorError: as `load_once`.
+        """
+        if self._loaded is not None or self._node.cluster is not None:
+            await self.load_once()
+            return ()
+        choice = choose_without_labels(self._configs, self._node.name)
+        self._loaded = await in_thread(self._load_choice, choice, _NOTHING)
+        node = self._node.name
+        first = f"the labels of node {node} are not known outside a cluster; this is for a node without them"
+        return [f"{self.name}: {each}" for each in (first, *choices_of_labels(self._configs, node))]
 
     def refresh(self) -> None:
         self._asked.set()
@@ -183,8 +208,10 @@ class ConfigFile:
         return choose(configs, self._node.name, self._labels.labels or {})
 
     def _load_all(self, configs: ConfigsByNode, before: _Loaded) -> _Loaded:
+        return self._load_choice(self._choice_of(configs), before)
+
+    def _load_choice(self, choice: Choice, before: _Loaded) -> _Loaded:
         """Make the plugins of all entries; entries that are in ``before`` too keep their plugins."""
-        choice = self._choice_of(configs)
         old = list(zip(before.choice.config.plugins, before.members, strict=True))
         members = []
         for index, entry in enumerate(choice.config.plugins):

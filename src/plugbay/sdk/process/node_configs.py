@@ -209,6 +209,28 @@ def choose(configs: ConfigsByNode, node: str, labels: Mapping[str, str]) -> Choi
     return Choice(configs.default, why="no config of its own is for it")
 
 
+def choose_without_labels(configs: ConfigsByNode, node: str) -> Choice:
+    """The config of a node that has no label that matters; an empty one if there is none for such a node.
+
+    Raises:
+        InvalidDocument: it has more than one.
+    """
+    is_for_none = configs.default is None and not any(each.matches(node, {}) for each in configs.named)
+    return Choice(Config(())) if is_for_none else choose(configs, node, {})
+
+
+def choices_of_labels(configs: ConfigsByNode, node: str) -> Iterator[str]:
+    """Yield the choices that labels would make for a node, half a sentence for each."""
+    for each in configs.named:
+        is_open = not each.node_names or any(fnmatchcase(node, pattern) for pattern in each.node_names)
+        if each.node_labels and is_open:
+            labels = ",".join(f"{label}={value}" for label, value in sorted(each.node_labels.items()))
+            yield f"with the labels {labels} it gets the config {each.name}"
+    if configs.label:
+        names = ", ".join(each.name for each in configs.named[:_MOST_SHOWN])
+        yield f"with the label {configs.label} it gets the config that this names (there are: {names})"
+
+
 def _chosen(configs: ConfigsByNode, at: int, why: str) -> Choice:
     named = configs.named[at]
     return Choice(Config(named.plugins), named.name, why, f"configs[{at}].plugins")
