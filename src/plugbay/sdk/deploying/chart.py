@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from plugbay.sdk.deploying import companions
-from plugbay.sdk.deploying.chart_values import DEFAULTS, schema
+from plugbay.sdk.deploying.chart_schema import schema
+from plugbay.sdk.deploying.chart_values import DEFAULTS
 from plugbay.sdk.deploying.daemonset import NAME_LABEL, Fields, Parts, daemon_set, files_volume
 from plugbay.sdk.deploying.dashboard import FILE, LABEL, dashboard
 from plugbay.sdk.deploying.noted_yaml import FURTHER, ChartExpression, Noted, Pasted, Wrapped, noted_yaml

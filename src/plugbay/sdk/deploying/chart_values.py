@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -23,9 +22,9 @@ DEFAULTS: Final[Mapping[str, object]] = {
     "securityContext": rights.security(_NEEDS_NOTHING),
 }
 """Fields of a plugin that says nothing of them."""
-_MONITOR: Final = "podMonitor"
-_TOGGLES: Final = {
-    _MONITOR: (
+MONITOR: Final = "podMonitor"
+TOGGLES: Final = {
+    MONITOR: (
         Extra.POD_MONITOR,
         "Has Prometheus read the metrics, where its operator runs. Many choose by a label, as release: prometheus.",
     ),
@@ -76,7 +75,7 @@ def own_values(deployment: Deployment) -> str:
 def _values(image: object, plugins: object, extras: Iterable[Extra], monitor_labels: Mapping[str, str]) -> Fields:
     why = "The image of all plugins: there is no public one, so say where yours is."
     toggles: dict[str, Noted] = {}
-    for name, (extra, about) in _TOGGLES.items():
+    for name, (extra, about) in TOGGLES.items():
         further = {_LABELS: dict(sorted(monitor_labels.items()))} if extra is Extra.POD_MONITOR else {}
         toggles[name] = Noted({"enabled": extra in extras, **further}, about)
     return {
@@ -135,48 +134,3 @@ def plain(value: object) -> object:
             return [plain(each) for each in value]
         case _:
             return value
-
-
-def schema() -> str:
-    """The text of ``values.schema.json``. Fields of v1 are the API server's to check."""
-    text, flag = {"type": "string"}, {"type": "boolean"}
-    mapping, objects = {"type": "object"}, {"type": "array", "items": {"type": "object"}}
-    image = _closed(
-        repository=text, tag=text, digest=text, pullPolicy={"enum": ["", "Always", "IfNotPresent", "Never"]}
-    )
-    defaults: dict[str, object] = {
-        "priorityClassName": text,
-        "tolerations": objects,
-        "updateStrategy": mapping,
-        "resources": mapping,
-        "securityContext": mapping,
-    }
-    texts = {"type": "object", "additionalProperties": text}
-    plugin = _closed(
-        targets={"type": "array", "items": {"type": "string", "minLength": 1}},
-        files=texts | {"propertyNames": {"pattern": "^[-._a-zA-Z0-9]{1,253}$"}},
-        image=image,
-        env=objects,
-        volumes=objects,
-        volumeMounts=objects,
-        nodeSelector=texts,
-        affinity=mapping,
-        runtimeClassName=text,
-        readsNodes=flag,
-        **defaults,
-    ) | {"required": ["targets"]}
-    toggle = _closed(enabled=flag)
-    name = {"pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63}
-    whole = _closed(
-        image=image,
-        imagePullSecrets=objects,
-        plugins={"type": "object", "propertyNames": name, "additionalProperties": plugin},
-        defaults=_closed(**defaults),
-        **{"global": mapping},
-        **dict.fromkeys(_TOGGLES, toggle) | {_MONITOR: _closed(enabled=flag, labels=texts)},
-    )
-    return json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", **whole}, indent=2) + "\n"
-
-
-def _closed(**properties: object) -> dict[str, object]:
-    return {"type": "object", "properties": properties, "additionalProperties": False}

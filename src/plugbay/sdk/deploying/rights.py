@@ -22,7 +22,8 @@ _STEP_MIB: Final = 16
 _GAINS_ALL: Final = "SYS_ADMIN"
 """A container with this capability can escalate its privileges in any case, as a privileged one can."""
 _EXISTS_ALWAYS: Final = ("/dev", "/sys", KUBELET_ROOT)
-_TAKEN: Final = ("files",)
+TAKEN_VOLUMES: Final = ("device-plugins", "files")
+"""The names of volumes that every plugin may have, whatever it needs: of the kubelet's sockets, and of a ConfigMap."""
 
 
 def env(needs: PluginNeeds) -> list[object]:
@@ -115,7 +116,7 @@ def _named(needs: PluginNeeds) -> list[tuple[HostDirectory, str]]:
         place = each.path.removeprefix(f"{KUBELET_ROOT}/")
         stem = re.sub("[^a-z0-9]+", "-", place.lower()).strip("-")[: MAX_LABEL - 5].strip("-") or "root"
         name, number = stem, 2
-        while name in names or name in _TAKEN:
+        while name in names or (names and name in TAKEN_VOLUMES):  # the first is that of the sockets
             name, number = f"{stem}-{number}", number + 1
         names[name] = each
     return [(each, name) for name, each in names.items()]

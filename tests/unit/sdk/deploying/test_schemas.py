@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import yaml
 
 from plugbay import Capability, HostDirectory, Memory, Privileged, Variable
 from plugbay.model.selectors import parse_selector
 from plugbay.sdk.author.needs import NodeReader
+from plugbay.sdk.deploying.chart_schema import V1_FIELDS, schema
+from plugbay.sdk.deploying.chart_values import own_values
 from plugbay.sdk.deploying.deployment import Deployment, Extra
 from tests.unit.sdk.deploying.test_daemonset import deployment, objects
 
@@ -63,3 +66,48 @@ def test_unknown_fields_and_other_types_are_noticed() -> None:
     spec["containers"][0]["readinessProb"] = {}
     spec["automountServiceAccountToken"] = "no"
     assert len(problems(daemon_set)) == 2
+
+
+def refused(plugin: Mapping[str, Any], **values: Any) -> list[str]:
+    """The faults that the chart's schema finds in values with this plugin."""
+    jsonschema = pytest.importorskip("jsonschema")
+    whole = {"image": {"repository": "r", "tag": "1"}, "plugins": {"p": {"targets": ["a:A"], **plugin}}, **values}
+    return [error.json_path for error in jsonschema.Draft7Validator(json.loads(schema())).iter_errors(whole)]
+
+
+@pytest.mark.parametrize(
+    "plugin",
+    [
+        {"targets": []},
+        {"targets": [""]},
+        {"securityContext": {"privilged": True}},
+        {"resources": {"limit": {}}},
+        {"updateStrategy": {"rolingUpdate": {}}},
+        {"affinity": {"nodeAfinity": {}}},
+        {"env": [{"nam": "A"}]},
+        {"tolerations": [{"keys": "a"}]},
+        {"volumes": [{"name": "files", "hostPath": {"path": "/x"}}]},
+        {"volumes": [{"name": "device-plugins", "hostPath": {"path": "/x"}}]},
+        {"volumes": [{"hostPath": {"path": "/x"}}]},
+        {"volumeMounts": [{"name": "a", "mountpath": "/x"}]},
+        {"target": ["a:A"]},
+    ],
+    ids=str,
+)
+def test_values_of_no_use_are_refused(plugin: dict[str, Any]) -> None:
+    [place] = refused(plugin)
+    assert place.startswith("$.plugins.p")
+
+
+def test_values_of_plugins_are_not_refused() -> None:
+    for made in DEPLOYMENTS.values():
+        values = yaml.safe_load(own_values(made))["plugins"]
+        assert [refused(each) for each in values.values()] == [[]]
+    assert refused({}, defaults={"securityContext": {"privilged": True}}) == ["$.defaults.securityContext"]
+
+
+def test_schema_knows_the_fields_of_kubernetes() -> None:
+    known = json.loads(SCHEMAS.read_text())["$defs"]
+    for kind, fields in V1_FIELDS.items():
+        [found] = [each for name, each in known.items() if name.rpartition(".")[2] == kind]
+        assert sorted(found["properties"]) == sorted(fields), kind
