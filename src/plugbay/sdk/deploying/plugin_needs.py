@@ -23,6 +23,8 @@ from plugbay.values import dataclass
 
 KUBELET_ROOT: Final = "/var/lib/kubelet"
 """The directory of a kubelet on a cluster's node."""
+NODE_NAME: Final = "NODE_NAME"
+"""The variable with the name of the node."""
 _OWN_MIB: Final = 36
 """The memory of a process with one resource, pages, releases and a CDI spec, as ``VmRSS`` says it."""
 
@@ -64,14 +66,21 @@ def combined(served: tuple[str, ...], needs: Iterable[Need]) -> PluginNeeds:
     """
     needs = tuple(dict.fromkeys(needs))
     memory = [each.mebibytes for each in needs if isinstance(each, Memory)]
+    node_name = tuple(each.reason for each in needs if isinstance(each, NodeName | NodeReader))
+    variables = _variables(each for each in needs if isinstance(each, Variable))
+    if node_name and (fixed := next((each for each in variables if each.name == NODE_NAME), None)) is not None:
+        raise NeedsRefused(
+            f"the variable {NODE_NAME} is wanted with two values: {fixed.value!r}, and the name of the node "
+            f"({node_name[0]})"
+        )
     return PluginNeeds(
         served=served,
         directories=_without_covered(_directories(each for each in needs if isinstance(each, HostDirectory))),
         capabilities=_capabilities(each for each in needs if isinstance(each, Capability)),
         privileged=tuple(each.reason for each in needs if isinstance(each, Privileged)),
-        variables=_variables(each for each in needs if isinstance(each, Variable)),
+        variables=variables,
         memory_mib=max((_OWN_MIB, *memory)),
-        node_name=tuple(each.reason for each in needs if isinstance(each, NodeName | NodeReader)),
+        node_name=node_name,
         node_reader=tuple(each.reason for each in needs if isinstance(each, NodeReader)),
         one_at_a_time=tuple(each.reason for each in needs if isinstance(each, OneAtATime)),
         nodes=_nodes(each for each in needs if isinstance(each, OnNodes)),

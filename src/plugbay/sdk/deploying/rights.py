@@ -9,15 +9,13 @@ from typing import Final
 from plugbay.model.dns import MAX_LABEL
 from plugbay.sdk.author.needs import HostDirectory
 from plugbay.sdk.deploying.noted_yaml import Noted
-from plugbay.sdk.deploying.plugin_needs import KUBELET_ROOT, PluginNeeds, is_below
+from plugbay.sdk.deploying.plugin_needs import KUBELET_ROOT, NODE_NAME, PluginNeeds, is_below
 
 Fields = dict[str, object]
 
 SOCKETS: Final = HostDirectory(
     f"{KUBELET_ROOT}/device-plugins", "the kubelet's socket, and the plugin's own beside it", writable=True
 )
-NODE_NAME: Final = "NODE_NAME"
-"""The variable with the name of the node."""
 _STEP_MIB: Final = 16
 _GAINS_ALL: Final = "SYS_ADMIN"
 """A container with this capability can escalate its privileges in any case, as a privileged one can."""

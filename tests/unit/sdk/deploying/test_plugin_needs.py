@@ -262,8 +262,10 @@ def test_directory_with_another_place_covers_nothing_but_its_own() -> None:
     [
         [HostDirectory("/a", WHY), HostDirectory("/b", WHY, container_path="/a")],
         [Variable("A", "1", WHY), Variable("A", "2", WHY)],
+        [NodeName("'1' and '2'"), Variable("NODE_NAME", "x", WHY)],
+        [Variable("NODE_NAME", "x", WHY), NodeReader("'1' and '2'")],
     ],
-    ids=["directories", "variables"],
+    ids=["directories", "variables", "name", "reader"],
 )
 def test_needs_that_exclude_each_other(wanted: list[Need]) -> None:
     with pytest.raises(NeedsRefused, match=r"(?s)wanted .*(/a and /b|'1' and '2')"):
