@@ -61,7 +61,11 @@ def _add_options(parser: argparse._ActionsContainer) -> None:
         metavar="IMAGE",
         help="a container image with plugbay[metrics] and what plugins import",
     )
-    parser.add_argument("--name", metavar="NAME", help="of the objects (default: after the resource)")
+    parser.add_argument(
+        "--name",
+        metavar="NAME",
+        help="of the objects (default: after the resource or target); one that is in the cluster already is replaced",
+    )
     parser.add_argument("--namespace", metavar="NAMESPACE", help=f"of the objects (default: {NAMESPACE})")
     parser.add_argument(
         "--node-selector",
