@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Final
 
 from plugbay.cli.main import make_parser
 from plugbay.cli.plugins.manifest import deployment_of
+from plugbay.plugins.generic.presets.catalogue import presets_text
 from plugbay.sdk.deploying.chart import chart
 from plugbay.sdk.deploying.chart_values import default_values, own_values
 from plugbay.sdk.deploying.deployment import Deployment
@@ -23,11 +25,15 @@ DEPLOY: Final = Path(__file__).parents[1] / "deploy"
 PARTS: Final = ("helm", "kustomize")
 VERSION: Final = version("plugbay")
 IMAGE: Final = "registry.example.com/plugbay"
+DEVICES: Final = "devices.yaml"
+"""The config of the generic plugin's example: a preset, as ``plugbay presets`` prints it."""
+_PRESET: Final = "serial"
 EXAMPLES: Final = {
     "directory": (
         f"--image={IMAGE}-plugins:{VERSION}",
         *("directory", "--resource=example.com/gopher", "--path=/etc/gophers", "--env=GOPHER", "--name=gopher-plugin"),
     ),
+    "generic": (f"--image={IMAGE}-plugins:{VERSION}", "generic", f"--config={DEVICES}"),
     "scratch": (
         f"--image={IMAGE}-plugins:{VERSION}",
         *("scratch", "--resource=example.com/scratch", "--directory=/srv/scratch", "--size=10Gi", "--count=4"),
@@ -39,7 +45,11 @@ EXAMPLES: Final = {
 
 def deployment(name: str) -> Deployment:
     """The deployment of an example."""
-    return deployment_of(make_parser().parse_args(["manifest", *EXAMPLES[name]]))
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / DEVICES
+        file.write_text(presets_text([_PRESET]), encoding="utf-8")
+        words = [word.replace(f"={DEVICES}", f"={file}") for word in EXAMPLES[name]]
+        return deployment_of(make_parser().parse_args(["manifest", *words]))
 
 
 def generated() -> Mapping[Path, str]:

@@ -87,10 +87,10 @@ def refusal(*argv: str | Path) -> str:
     return done.stderr
 
 
-def said_of(example: str) -> Any:
-    """The DaemonSet that ``plugbay manifest`` prints, and nothing else."""
-    [daemon_set] = manifest(deploy.deployment(example))
-    return plain(daemon_set)
+def said_of(example: str) -> dict[tuple[str, str], Any]:
+    """The objects that ``plugbay manifest`` prints."""
+    said: Any = plain(manifest(deploy.deployment(example)))
+    return {(each["kind"], each["metadata"]["name"]): each for each in said}
 
 
 def by_name(text: str) -> dict[tuple[str, str], Any]:
@@ -115,10 +115,7 @@ def test_chart_is_without_fault_and_takes_several_plugins(helm: str) -> None:
     assert "0 chart(s) failed" in output(helm, "lint", "--strict", CHART, *examples)
     assert by_name(output(helm, "template", "none", CHART)) == {}
     rendered = by_name(output(helm, "template", "all", CHART, "--namespace=kube-system", *examples))
-    for name in deploy.EXAMPLES:
-        said = said_of(name)
-        assert rendered.pop(("DaemonSet", said["metadata"]["name"])) == said
-    assert rendered == {}
+    assert rendered == {key: each for name in deploy.EXAMPLES for key, each in said_of(name).items()}
 
 
 @pytest.mark.parametrize(
@@ -144,10 +141,12 @@ def test_bases_for_kustomize_give_what_the_manifest_says(tmp_path: Path) -> None
         overlay.mkdir()
         (overlay / "kustomization.yaml").write_text(f"bases: [../base/{name}]\nnamespace: cards\nnameSuffix: -b\n")
         said = said_of(name)
-        assert list(by_name(output("kubectl", "kustomize", tmp_path / "base" / name)).values()) == [said]
-        [changed] = by_name(output("kubectl", "kustomize", overlay)).values()
-        assert (changed["metadata"]["name"], changed["metadata"]["namespace"]) == (
-            f"{said['metadata']['name']}-b",
-            "cards",
-        )
-        assert changed["spec"]["template"]["spec"] == said["spec"]["template"]["spec"]
+        assert by_name(output("kubectl", "kustomize", tmp_path / "base" / name)) == said
+        changed = by_name(output("kubectl", "kustomize", overlay))
+        assert changed.keys() == {(kind, f"{each}-b") for kind, each in said}
+        assert {each["metadata"]["namespace"] for each in changed.values()} == {"cards"}
+        [before] = [each["spec"]["template"]["spec"] for (kind, _), each in said.items() if kind == "DaemonSet"]
+        [after] = [each["spec"]["template"]["spec"] for (kind, _), each in changed.items() if kind == "DaemonSet"]
+        for volume in (each for each in before["volumes"] if "configMap" in each):
+            volume["configMap"]["name"] += "-b"
+        assert after == before
