@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from plugbay.cli.arguments.targets.ready_made import READY_MADE, TakesFiles, ready_made
 from plugbay.errors import UsageError
 from plugbay.sdk.author.needs import Need
 from plugbay.sdk.deploying.deployment import FILES, is_file_name
-from plugbay.sdk.process.config import ConfigEntry
-from plugbay.sdk.process.config_file import read_text
-from plugbay.sdk.process.node_configs import parse_configs
+
+if TYPE_CHECKING:
+    from plugbay.sdk.process.config import ConfigEntry
 
 CONFIG_NAME: Final = "plugins.yaml"
 _PYTHON: Final = ".py"
@@ -67,6 +67,9 @@ class FilesOfPod:
         Raises:
             UsageError: the ConfigMap cannot hold them.
         """
+        from plugbay.sdk.process.config_file import read_text  # imported here: it brings what reads such files
+        from plugbay.sdk.process.node_configs import parse_configs
+
         path = path.absolute()
         if self._only is not None:
             raise UsageError(f"{self._only} and {path} cannot go into one ConfigMap: all files of a directory count")
@@ -92,6 +95,10 @@ class FilesOfPod:
             UsageError: the ConfigMap cannot hold a module.
             PathUnusable: a file cannot be read.
         """
+        if not self._paths:
+            return {}
+        from plugbay.sdk.process.config_file import read_text  # as above
+
         for directory in {path.parent for name, path in self._paths.items() if name != CONFIG_NAME}:
             for path in _imported_beside(directory):
                 self._add(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -109,7 +108,11 @@ def code_digest(files: Mapping[str, str]) -> str:
     compute the same.
     """
     code = "".join(f"{name}\n{text}" for name, text in sorted(files.items()) if name.endswith(PYTHON))
-    return hashlib.sha256(code.encode()).hexdigest() if code else ""
+    if not code:
+        return ""
+    import hashlib  # imported here: it brings OpenSSL, and most have no code
+
+    return hashlib.sha256(code.encode()).hexdigest()
 
 
 def affinity_of(deployment: Deployment) -> object | None:
