@@ -30,11 +30,16 @@ devices:
   - name: licence
     tokens: 2
 """
-GROWN: Final = f"""
-{CONFIG}
+ZERO: Final = """
   - name: zero
-    match: {{subsystem: mem, name: zero}}
+    match: {subsystem: mem, name: zero}
 """
+HIDING: Final = f"""
+{CONFIG}
+  - name: release
+    paths: [{{path: /usr/lib/os-release, type: Mount, mountPath: /os-release}}]
+"""
+"""A rule about a file in a directory that the plugin's container has itself."""
 OPEN: Final = """
 import os, time
 fd = os.open("/dev/fuse", os.O_RDWR)
@@ -54,21 +59,23 @@ def user(name: str, **limits: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-async def gives_pods_devices_of_its_node(cluster: Cluster, directory: Path) -> None:
+async def gives_pods_devices_of_its_node(cluster: Cluster, directory: Path, config: str) -> None:
     """Roll the plugin out, give a pod a device, and grow the config while the pod runs.
 
     Args:
         directory: for the config.
     """
     file = directory / "devices.yaml"
-    file.write_text(CONFIG)
+    file.write_text(config)
     words = ("generic", f"--config={file}", "--name", DAEMON_SET)
     await cluster.kubectl("apply", "-f", "-", given=await printed_for(*words))
     await cluster.wait(f"resource={FUSE}=5")
     await cluster.wait(f"resource={LICENCE}=2")
+    if config == HIDING:
+        await cluster.wait("resource=example.com/release=1")
     await cluster.kubectl("apply", "-f", "-", given=json.dumps(user("reader", fuse="1", licence="1")))
     await cluster.wait_in_log("reader", "opened ['fuse']\n")
-    file.write_text(GROWN)
+    file.write_text(f"{config}{ZERO}")
     await cluster.kubectl("apply", "-f", "-", given=await printed_for(*words))
     await cluster.wait("resource=example.com/zero=1")
     reader = json.loads(await cluster.kubectl("get", "pod", "reader", "-o", "json"))
@@ -80,11 +87,14 @@ async def gives_pods_devices_of_its_node(cluster: Cluster, directory: Path) -> N
 @needs_kubectl
 @needs_private_machine
 @pytest.mark.skipif(bool(why_not()), reason=why_not())
-async def test_the_generic_plugin_in_a_daemon_set_serves_a_node_with_oci(image: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("config", [CONFIG, HIDING], ids=["root", "host"])
+async def test_the_generic_plugin_in_a_daemon_set_serves_a_node_with_oci(
+    image: Path, tmp_path: Path, config: str
+) -> None:
     async with private_machine() as machine:
         cluster = Cluster(machine.enter)
         async with cluster.up("--runtime", "oci", "--oci-rootfs", str(image / "root"), *NETWORKS):
-            await gives_pods_devices_of_its_node(cluster, tmp_path)
+            await gives_pods_devices_of_its_node(cluster, tmp_path, config)
 
 
 @needs_kubectl
@@ -92,4 +102,4 @@ async def test_the_generic_plugin_in_a_daemon_set_serves_a_node_with_containerd(
     engine: Containerd, image: Path, tmp_path: Path
 ) -> None:
     async with on_containerd(engine, image) as cluster:
-        await gives_pods_devices_of_its_node(cluster, tmp_path)
+        await gives_pods_devices_of_its_node(cluster, tmp_path, CONFIG)
