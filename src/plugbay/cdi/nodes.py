@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from plugbay.values import dataclass
+
+NOT_LOOKED_INTO: Final = frozenset({"pts", "shm", "fd", "mqueue", ".lxc", ".lxd-mounts", ".udev"})
+"""Directories that engines pass over where a directory stands for the nodes in it.
+
+Source: containerd 2.1.9 ``core/containers/oci/utils_unix.go``.
+"""
+NOT_TAKEN: Final = "console"
+"""The node that they pass over there."""
 
 
 @dataclass(frozen=True, slots=True)

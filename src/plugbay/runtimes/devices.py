@@ -10,15 +10,12 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
 
 from plugbay.cdi.host import node_type
+from plugbay.cdi.nodes import NOT_LOOKED_INTO, NOT_TAKEN
 from plugbay.errors import ContainerStartError
 from plugbay.model.edits import DeviceNode
 from plugbay.values import dataclass
-
-_NOT_LOOKED_INTO: Final = frozenset({"pts", "shm", "fd", "mqueue", ".lxc", ".lxd-mounts", ".udev"})
-_NOT_TAKEN: Final = "console"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +77,9 @@ def _below(directory: Path, node: DeviceNode) -> Iterator[FoundDevice]:
             if path.is_symlink():
                 continue
             if path.is_dir():
-                if path.name not in _NOT_LOOKED_INTO:
+                if path.name not in NOT_LOOKED_INTO:
                     yield from _below(path, _inside(node, path))
-            elif path.name != _NOT_TAKEN:
+            elif path.name != NOT_TAKEN:
                 inside = _inside(node, path)
                 device = _device(path, inside.container_path, inside)
                 if device is not None and device.type != "p":

@@ -59,12 +59,13 @@ def _check(file: Path, explained: str, root: Path, options: ReadOptions) -> Chec
     machine, files = SysMachine(root / "sys", root / "dev"), HostTree(root)
     if explained:
         return CheckedConfig(file, read, explanation=explain(read.config, machine, files, explained))
-    return CheckedConfig(file, read, _offered(select(read.config, machine, files), machine))
+    maker = DeviceMaker(machine.node_links, files)
+    return CheckedConfig(file, read, _offered(select(read.config, machine, files), maker))
 
 
-def _offered(selected: SelectedUnits, machine: SysMachine) -> SelectedUnits:
+def _offered(selected: SelectedUnits, maker: DeviceMaker) -> SelectedUnits:
     """The units of which devices can be made; `RuleTrouble` says why the others are none, once for all copies."""
-    made = DeviceMaker(machine.node_links).make(selected)
+    made = maker.make(selected)
     units = {
         name: tuple(unit for unit in those if unit.id in made.by_resource[name])
         for name, those in selected.units.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import pty
 import stat
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from plugbay.model.ids import DeviceId
-from plugbay.plugins.generic.config.rules import Entry, GenericConfig, HealthRule, PathRule, Paths, RuleGroup
+from plugbay.plugins.generic.config.rules import Entry, GenericConfig, Gifts, HealthRule, PathRule, Paths, RuleGroup
 from plugbay.plugins.generic.serving import health
 from tests.contract.rigs.generic_node import generic_node, unhealthy, until
 
@@ -118,6 +119,35 @@ async def test_a_node_that_does_not_open_is_unhealthy_until_it_does(
         await until(lambda: list(unhealthy(plugin).values()) == ["OpenFails"])
         _replace(thing, os.makedev(1, 3))
         await until(lambda: not unhealthy(plugin))
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes device nodes")
+async def test_a_directory_of_nodes_is_given_by_itself_or_in_cdi_by_what_is_in_it_now(sockets: Path) -> None:
+    entries = [
+        Entry(name, "example.com", (RuleGroup(Paths((PathRule("/dev/snd"),)), 2, gifts=gifts),), is_shared=True)
+        for name, gifts in (("audio", Gifts()), ("audio-cdi", Gifts(cdi_kind="example.com/audio")))
+    ]
+    sound = sockets / "machine/dev/snd"
+    sound.mkdir(parents=True)
+    os.mknod(sound / "seq", stat.S_IFCHR | 0o600, os.makedev(116, 1))
+    async with generic_node(sockets, GenericConfig("generic.yaml", tuple(entries))) as node:
+        registered = [await node.kubelet.next_registration() for _ in entries]
+        plugins = {plugin.registration.resource_name: plugin for plugin in registered}
+        await until(lambda: all(len(plugin.devices) == 2 for plugin in plugins.values()))
+        for name, given in (("example.com/audio", ["/dev/snd"]), ("example.com/audio-cdi", [])):
+            answer = await plugins[name].client.allocate(list(plugins[name].devices)[:1])
+            assert answer is not None
+            assert [each.host_path for each in answer.edits.device_nodes] == given
+        os.mknod(sound / "timer", stat.S_IFCHR | 0o600, os.makedev(116, 33))
+        await until(lambda: spelt_nodes(sockets / "cdi") == {"/dev/snd/seq", "/dev/snd/timer"})
+
+
+def spelt_nodes(directory: Path) -> set[str]:
+    """The container paths of the nodes in the only CDI spec."""
+    [file] = directory.glob("*.json")
+    devices = json.loads(file.read_text())["devices"]
+    return {node["path"] for device in devices for node in device["containerEdits"]["deviceNodes"]}
 
 
 def _replace(node: Path, number: int) -> None:

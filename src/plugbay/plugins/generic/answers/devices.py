@@ -17,6 +17,9 @@ from plugbay.plugins.generic.templates.template import TemplateProblem
 LinksOf = Callable[[str], Sequence[str]]
 """The links below ``/dev`` that lead to a node of the host, such as those in ``/dev/serial/by-id``."""
 
+NodesIn = Callable[[str], Sequence[str] | None]
+"""The device nodes in a directory of the host; None for a path that is not a directory."""
+
 _KIND: Final = "plugbay.interfaces/net"
 _Placed = TypeVar("_Placed", Mount, DeviceNode)
 
@@ -26,24 +29,32 @@ def no_links(node: str) -> Sequence[str]:
     return ()
 
 
-def device_of(unit: Unit, *, links_of: LinksOf = no_links) -> Device:
+def no_directories(path: str) -> None:
+    """No path is a directory."""
+
+
+def device_of(unit: Unit, *, links_of: LinksOf = no_links, nodes_in: NodesIn = no_directories) -> Device:
     """The healthy device that a unit is.
 
     Where links are kept, the container gets the node at the paths of its links as well: an answer of a device plugin
-    has no links, and engines make nodes and their directories at any path.
+    has no links, and engines make nodes and their directories at any path. A directory in an answer stands for the
+    nodes in it, and in a CDI spec for nothing, so that they are named there.
 
     Raises:
         InvalidDevice: a template or the unit's nodes come to something that no container can have.
     """
     gifts = unit.group.gifts
-    nodes = [*unit.nodes, *(_links(unit.nodes, links_of) if gifts.keeps_links else ())]
+    has_cdi = bool(cdi_kind_of(unit.entry))
+    nodes = list(_nodes_below(unit, nodes_in)) if has_cdi else list(unit.nodes)
+    if gifts.keeps_links:
+        nodes += list(_links(nodes, links_of))
     return Device(
         unit.id,
         numa_nodes=[node for node in unit.numa_nodes if 0 <= node <= MAX_NUMA_NODE],
         device_nodes=_placed(unit, nodes),
         mounts=_placed(unit, [*unit.mounts, *_mounts(unit, gifts)]),
         env=env_of(unit),
-        annotations={} if cdi_kind_of(unit.entry) else annotations_of(unit),
+        annotations={} if has_cdi else annotations_of(unit),
         interfaces=_interfaces(unit),
     )
 
@@ -87,6 +98,19 @@ def _filled(unit: Unit, what: str, rules: Mapping[str, str], index: int | None) 
             raise InvalidDevice(unit.id, f"two templates of its {what}s come to the same name {name}")
         filled[name] = _text(unit, f"{what} {name}", places.filled_text(value, unit.facts))
     return filled
+
+
+def _nodes_below(unit: Unit, nodes_in: NodesIn) -> Iterator[DeviceNode]:
+    for node in unit.nodes:
+        inside = nodes_in(node.host_path)
+        if inside is None:
+            yield node
+            continue
+        if not inside:
+            raise InvalidDevice(unit.id, f"{node.host_path} has no device node, and a CDI spec names nodes only")
+        for path in inside:
+            place = node.container_path.rstrip("/") + path[len(node.host_path.rstrip("/")) :]
+            yield DeviceNode(path, container_path=place, permissions=node.permissions)
 
 
 def _links(nodes: Iterable[DeviceNode], links_of: LinksOf) -> Iterator[DeviceNode]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from plugbay.model.edits import Mount
 from plugbay.plugins.generic.config.rules import PathKind, PathRule, Paths
+from plugbay.plugins.generic.selecting.tree import FileKind, HostTree, nodes_inside
 from plugbay.plugins.generic.selecting.units import Unit
 
 
@@ -19,9 +20,14 @@ def problems_of_paths(unit: Unit, mounts: Iterable[Mount], *, root: Path) -> Ite
         mounts: all that come with it.
         root: of the machine's files, ``dev`` and ``sys`` among them.
     """
-    takes_any = any(rule.takes_any_file for rule in _path_rules(unit) if rule.kind is PathKind.DEVICE)
+    rules = [rule for rule in _path_rules(unit) if rule.kind is PathKind.DEVICE]
+    takes_any, files = any(rule.takes_any_file for rule in rules), HostTree(root)
+    whole = {path for rule in rules for path in (rule.pattern, files.target(rule.pattern) if rule.resolves else "")}
     for node in unit.nodes:
-        if problem := _problem_of_node(node.host_path, unit, root=root, takes_any=takes_any):
+        if node.host_path in whole and files.kind(node.host_path) is FileKind.DIRECTORY and not takes_any:
+            if not any(nodes_inside(files, node.host_path)):
+                yield f"{node.host_path} has no device node any more; connect a device of it, or ask for another one"
+        elif problem := _problem_of_node(node.host_path, unit, root=root, takes_any=takes_any):
             yield problem
     for mount in mounts:
         if not os.path.lexists(_at(root, mount.host_path)):

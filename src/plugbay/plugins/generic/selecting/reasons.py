@@ -34,8 +34,8 @@ class Asked:
     def is_in(self, unit: Unit) -> bool:
         """Whether a unit gives it."""
         given = {*(node.host_path for node in unit.nodes), *(mount.host_path for mount in unit.mounts)}
-        if not given.isdisjoint((self.path, self.target)):
-            return True
+        if any(f"{each}/".startswith(f"{path}/") for each in (self.path, self.target) for path in given):
+            return True  # in a directory that is given, too
         if self.device is None:
             return False
         return self.device.name in unit.interfaces or (self.device.path in unit.sys_paths and not self.device.node)

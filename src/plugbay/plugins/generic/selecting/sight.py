@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import islice, takewhile
 
 from plugbay.plugins.generic.config.globs import Glob
-from plugbay.plugins.generic.selecting.tree import FileKind, FileTree
+from plugbay.plugins.generic.selecting.tree import FileKind, FileTree, nodes_inside
 
 
 def above(path: str) -> str:
@@ -72,9 +72,8 @@ class HostSight:
         return sorted(found, key=_bytes_of)
 
     def has_node_inside(self, directory: str) -> bool:
-        """Whether there is a device node right in a directory; engines that give directories pass over links."""
-        paths = (f"{directory.rstrip('/')}/{name}" for name in self._files.names(directory))
-        return any(self._files.kind(path).is_node and not self._files.is_link(path) for path in paths)
+        """Whether engines find a device node in a directory that is given as a device."""
+        return any(nodes_inside(self._files, directory))
 
     def mend(self, paths: Iterable[str], directories: Iterable[str]) -> frozenset[str]:
         """Forget what has changed; all the paths that may have, among them what is found anew in ``directories``."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Final, Protocol
+
+from plugbay.cdi.nodes import NOT_LOOKED_INTO, NOT_TAKEN
 
 _LINKS_AT_MOST: Final = 40  # as the kernel
 
@@ -39,6 +41,19 @@ class FileTree(Protocol):
 
     def target(self, path: str) -> str:
         """The path to which links lead; the path itself if there is none."""
+
+
+def nodes_inside(files: FileTree, directory: str) -> Iterator[str]:
+    """The device nodes that engines give for a directory: those at every depth, and links are passed over."""
+    for name in sorted(files.names(directory)):
+        path = f"{directory.rstrip('/')}/{name}"
+        if files.is_link(path):
+            continue
+        kind = files.kind(path)
+        if kind is FileKind.DIRECTORY and name not in NOT_LOOKED_INTO:
+            yield from nodes_inside(files, path)
+        elif kind.is_node and name != NOT_TAKEN:
+            yield path
 
 
 class HostTree:

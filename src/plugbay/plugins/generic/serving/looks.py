@@ -69,7 +69,8 @@ class RuleLooks:
         self._udev = root / "run/udev/data"
         self._config: GenericConfig | None = None
         self._selection: RuleSelection | None = None
-        self._maker = DeviceMaker(self._machine.node_links)
+        self._files = HostTree(root)
+        self._maker = DeviceMaker(self._machine.node_links, self._files)
         self._silent: dict[Path, bool] = {}
 
     def look(self, config: GenericConfig, news: MachineNews | None) -> RuleSight:
@@ -108,7 +109,7 @@ class RuleLooks:
 
     def _selection_of(self, config: GenericConfig) -> RuleSelection:
         if self._selection is None or self._config is not config:
-            self._config, self._selection = config, RuleSelection(config, self._machine, HostTree(self._root))
+            self._config, self._selection = config, RuleSelection(config, self._machine, self._files)
         return self._selection
 
     def _is_silent(self, directory: Path) -> bool:

@@ -50,6 +50,20 @@ def test_a_link_that_the_rules_give_already_is_given_once() -> None:
     assert device_of(kept, links_of=lambda node: [BY_ID]).edits.device_nodes == tuple(both)
 
 
+def test_a_directory_is_its_nodes_in_a_cdi_spec_and_itself_in_an_answer() -> None:
+    nodes = {"/dev/snd": ["/dev/snd/by/controlC0", "/dev/snd/seq"], "/dev/empty": []}
+    given = [DeviceNode("/dev/snd", container_path="/dev/sound/", permissions="rw"), DeviceNode("/dev/fuse")]
+    spelt = unit("snd", group(Gifts(cdi_kind="example.com/sound")), nodes=given)
+    assert device_of(spelt, nodes_in=nodes.get).edits.device_nodes == (
+        DeviceNode("/dev/snd/by/controlC0", container_path="/dev/sound/by/controlC0", permissions="rw"),
+        DeviceNode("/dev/snd/seq", container_path="/dev/sound/seq", permissions="rw"),
+        DeviceNode("/dev/fuse"),
+    )
+    assert device_of(unit("snd", nodes=given), nodes_in=nodes.get).edits.device_nodes == tuple(given)
+    with pytest.raises(InvalidDevice, match="/dev/empty has no device node, and a CDI spec names nodes only"):
+        device_of(replace(spelt, nodes=(DeviceNode("/dev/empty"),)), nodes_in=nodes.get)
+
+
 def test_annotations_stay_beside_cdi_which_has_no_place_for_them() -> None:
     gifts = Gifts(cdi_kind="example.com/serial", annotations={"example.com/a": "b"})
     assert cdi_kind_of(tty(0, gifts).entry) == "example.com/serial"

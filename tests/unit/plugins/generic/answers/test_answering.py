@@ -131,6 +131,24 @@ def test_a_file_at_the_place_of_a_node_is_refused_unless_the_rules_take_any(tmp_
 
 
 @is_root
+def test_a_directory_of_nodes_is_given_as_a_whole_while_a_node_is_in_it(host: Path) -> None:
+    rules = group(what=Paths((PathRule("/dev/snd"),)))
+    sound = unit("snd", rules, nodes=[DeviceNode("/dev/snd")])
+    deep = host / "dev/snd/by-card/controlC0"
+    deep.parent.mkdir(parents=True)
+    (host / "dev/snd/readme").touch()
+    assert problem([sound], host) == (
+        "/dev/snd has no device node any more; connect a device of it, or ask for another one"
+    )
+    os.mknod(deep, stat.S_IFCHR | 0o600, os.makedev(116, 0))
+    assert given(sound, root=host).device_nodes == (DeviceNode("/dev/snd"),)
+    other = unit("other", group(what=Paths((PathRule("/dev/s*"),))), nodes=[DeviceNode("/dev/snd")])
+    assert problem([other], host) == (
+        "/dev/snd is a directory now and not a device node; remove it, and connect the device again"
+    )
+
+
+@is_root
 def test_a_node_that_is_another_device_now_is_refused(host: Path) -> None:
     """Two sticks changed places, and the new list is not there yet."""
     port = "/devices/usb1/1-1/1-1.{}/1-1.{}:1.0/ttyUSB0/tty/ttyUSB0"

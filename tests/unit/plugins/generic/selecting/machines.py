@@ -21,8 +21,8 @@ class Bench:
         hub: the root hub of bus 1.
     """
 
-    def __init__(self, root: Path) -> None:
-        self.sysfs = FakeSysfs(root)
+    def __init__(self, root: Path, *, real_nodes: bool = False) -> None:
+        self.sysfs = FakeSysfs(root, real_nodes=real_nodes)
         self.sysfs.numa(2)
         self.controller = self.pci("0000:00:14.0", pci_class=0x0C0330)
         self.hub = self.controller.usb_bus(1)

@@ -97,6 +97,13 @@ def test_why_a_file_of_the_wrong_kind_is_not_taken() -> None:
     assert gone.what == "/dev/gone is not there."
 
 
+def test_a_node_in_a_directory_that_is_given_is_taken() -> None:
+    tree = TreeOfData(["/dev/snd/seq", "/dev/sndx"])
+    rules = config(entry("audio", path_group("/dev/snd")))
+    assert explain(rules, NoHardware(), tree, "/dev/snd/seq").verdicts[0].is_taken
+    assert texts(explain(rules, NoHardware(), tree, "/dev/sndx")) == ["Its path is not '/dev/snd'."]
+
+
 def test_a_file_that_another_entry_gives_is_told() -> None:
     tree = TreeOfData(["/dev/t0"])
     first = replace(entry("one", path_group("/dev/t0")), spot=Spot(3, 1))

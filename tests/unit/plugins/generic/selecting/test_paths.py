@@ -149,6 +149,9 @@ def test_a_link_to_nothing_that_is_named_is_not_there() -> None:
 def test_a_directory_of_nodes_that_is_named_is_given_as_the_engine_takes_it() -> None:
     assert hosts(KINDS, path_group("/dev/snd", count=2)) == [("/dev/snd",), ("/dev/snd",)]
     assert hosts(KINDS, path_group("/dev/snd/by-path", "/dev/sda")) == []
+    deep = TreeOfData(["/dev/bus/usb/001/002", "/dev/pts/0", "/dev/x/pts/0"])
+    assert hosts(deep, path_group("/dev/bus/usb")) == [("/dev/bus/usb",)]
+    assert hosts(deep, path_group("/dev/x")) == [], "engines do not look into pts"
 
 
 def test_a_mount_may_be_any_file_that_is_there() -> None:
