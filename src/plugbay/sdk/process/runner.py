@@ -137,7 +137,7 @@ async def _roster(
             lambda plugin: PluginServer(plugin, paths, route, cdi_directory=cdi_directory, shared=shared),
             watches,
             shared.pod_lists,
-            partial(assigned_by_checkpoint, paths),
+            partial(assigned_by_checkpoint, paths, cdi_directory),
         )
 
 

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from plugbay.cdi.directories import save
+from plugbay.cdi.spec import Edits, Spec, SpecDevice, SpecDeviceNode
 from plugbay.errors import InvalidDocument, RpcFailed
 from plugbay.kubelet.checkpoint import encode
 from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.edits import ContainerEdits, DeviceNode
-from plugbay.plugins.generic.config.rules import Entry, GenericConfig, HealthRule, PathRule, Paths, RuleGroup
+from plugbay.plugins.generic.config.rules import Entry, GenericConfig, Gifts, HealthRule, PathRule, Paths, RuleGroup
 from plugbay.plugins.generic.selecting.ids import id_of_paths
 from plugbay.plugins.generic.serving import absent, vanishing
 from plugbay.sdk.process import recent_allocations
@@ -145,14 +147,40 @@ async def test_it_is_listed_until_no_pod_has_it(sockets: Path, monkeypatch: pyte
         await until(lambda: not plugin.devices)
 
 
-async def test_a_device_that_only_has_another_id_now_is_not_told_to_have_vanished(sockets: Path) -> None:
+async def test_a_device_that_a_pod_has_under_another_id_keeps_that(sockets: Path) -> None:
+    """It would be given to a second pod under its own."""
     checkpoint = KubeletPaths(sockets / "k").checkpoint
     checkpoint.parent.mkdir(parents=True)
     given = PodDevicesEntry("pod", "main", TTY, {-1: ["by-another-plugin"]}, edits_of("/dev/ttyUSB0"))
     checkpoint.write_bytes(encode(CheckpointData([given])))
-    async with generic_node(sockets, TTYS, "/dev/ttyUSB0") as node:
+    async with generic_node(sockets, TTYS, "/dev/ttyUSB0", "/dev/ttyUSB1") as node:
         plugin = await node.resource(TTY)
-        assert await plugin.next_list() == (id_of_paths(0, ["/dev/ttyUSB0"]),)
+        free = id_of_paths(0, ["/dev/ttyUSB1"])
+        await until(lambda: set(plugin.devices) == {"by-another-plugin", free} and not unhealthy(plugin))
+        assert await paths_of(plugin) == ["/dev/ttyUSB0", "/dev/ttyUSB1"]
+        node.remove("/dev/ttyUSB0")
+        await until(lambda: unhealthy(plugin) == {"by-another-plugin": "Vanished"})
+        node.add("/dev/ttyUSB0")
+        await until(lambda: set(plugin.devices) == {"by-another-plugin", free} and not unhealthy(plugin))
+
+
+async def test_so_does_a_device_that_the_pod_has_by_its_name_in_cdi(sockets: Path) -> None:
+    checkpoint = KubeletPaths(sockets / "k").checkpoint
+    checkpoint.parent.mkdir(parents=True)
+    edits = ContainerEdits(cdi_devices=("example.com/tty=former", "example.com/tty=gone"))
+    answer = edits_to_pb(edits).SerializeToString()
+    checkpoint.write_bytes(encode(CheckpointData([PodDevicesEntry("pod", "main", TTY, {-1: ["former"]}, answer)])))
+    node = SpecDeviceNode("/dev/tty", host_path="/dev/ttyUSB0")
+    spec = Spec(
+        kind="example.com/tty", version="0.5.0", devices=(SpecDevice("former", edits=Edits(device_nodes=(node,))),)
+    )
+    save(spec, sockets / "cdi", "example.com-tty_plugbay.example.com_tty")
+    group = RuleGroup(Paths((PathRule("/dev/ttyUSB*", takes_any_file=True),)), gifts=Gifts(cdi_kind="example.com/tty"))
+    rules = config(Entry("tty", "example.com", (group,)))
+    async with generic_node(sockets, rules, "/dev/ttyUSB0", "/dev/ttyUSB1") as served:
+        plugin = await served.resource(TTY)
+        await until(lambda: set(plugin.devices) == {"former", id_of_paths(0, ["/dev/ttyUSB1"])})
+        assert not unhealthy(plugin)
 
 
 async def test_a_device_that_was_given_a_moment_ago_stays_listed(

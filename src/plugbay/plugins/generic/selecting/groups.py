@@ -10,6 +10,7 @@ from plugbay.plugins.generic.selecting.drafts import Drafts
 from plugbay.plugins.generic.selecting.facts import names_asked
 from plugbay.plugins.generic.selecting.index import PropertyIndex
 from plugbay.plugins.generic.selecting.matching import DeviceUnits, InterfaceUnits, MatchLook
+from plugbay.plugins.generic.selecting.memory import RuleMemory
 from plugbay.plugins.generic.selecting.nodes import Nodes
 from plugbay.plugins.generic.selecting.paths import PathLook
 from plugbay.plugins.generic.selecting.ports import Hardware
@@ -38,12 +39,14 @@ class RuleSurroundings:
     """The things that all groups look at.
 
     Attributes:
+        memory: of earlier looks.
         has_compat_ids: whether units of USB devices have the other plugin's IDs.
     """
 
     sight: HostSight
     index: PropertyIndex
     hardware: Hardware
+    memory: RuleMemory
     has_compat_ids: bool = False
 
 
@@ -62,7 +65,8 @@ def _look_of(entry: Entry, group: RuleGroup, around: RuleSurroundings, tokens: i
             return PathLook(what, around.sight, around.hardware)
         case Usb() as what:
             nodes = Nodes(what.nodes, names_asked(entry, group), around.index, around.hardware)
-            return UsbLook(what, nodes, around.hardware, has_compat_ids=around.has_compat_ids)
+            count = max(group.count, 1)
+            return UsbLook(what, count, nodes, around.hardware, around.memory, has_compat_ids=around.has_compat_ids)
         case Match() as what:
             nodes = Nodes(what.nodes, names_asked(entry, group), around.index, around.hardware)
             units = DeviceUnits(what, nodes, around.hardware, gives_more=_gives_more(group.gifts))

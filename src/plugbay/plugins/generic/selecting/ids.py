@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, assert_never
 
 from plugbay.model.ids import DeviceId
+from plugbay.plugins.generic.selecting.drafts import Named
 
 _REFUSED: Final = re.compile(r"[^A-Za-z0-9_.:-]+|::+")
 """An ID may be the name of a device in a CDI spec too, which begins and ends with a letter or a digit.
@@ -20,6 +21,19 @@ Two colons stand before the number of a copy, and nowhere else.
 _READABLE_AT_MOST: Final = 43
 """With the digest and the number of copy 99,999 behind it, an ID has 63 bytes, which is all it may have."""
 _DIGEST_LENGTH: Final = 12
+
+
+def id_of(copy: int, stands_for: Sequence[str], named: Named) -> DeviceId:
+    """The ID of copy number ``copy``, from 0 on, of a unit, if no other unit of the resource has it."""
+    match named:
+        case Named.BY_PATHS:
+            return id_of_paths(copy, stands_for)
+        case Named.BY_IDENTITY:
+            return id_of_identities(copy, stands_for)
+        case Named.BY_NUMBER:
+            return id_of_number(copy, stands_for[0])
+        case _:
+            assert_never(named)
 
 
 def id_of_paths(copy: int, paths: Iterable[str]) -> DeviceId:

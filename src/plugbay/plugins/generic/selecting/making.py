@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import assert_never
 
-from plugbay.model.ids import DeviceId, ResourceName
+from plugbay.model.ids import ResourceName
 from plugbay.plugins.generic.config.rules import Entry, RuleGroup
 from plugbay.plugins.generic.machine.values import SysDevice
-from plugbay.plugins.generic.selecting.drafts import Draft, Named
+from plugbay.plugins.generic.selecting.drafts import Draft
 from plugbay.plugins.generic.selecting.facts import facts_of
-from plugbay.plugins.generic.selecting.ids import id_of_identities, id_of_number, id_of_paths
+from plugbay.plugins.generic.selecting.ids import id_of
 from plugbay.plugins.generic.selecting.naming import EntryNames, Unnamed
 from plugbay.plugins.generic.selecting.ports import Hardware
 from plugbay.plugins.generic.selecting.units import Unit
@@ -52,7 +51,7 @@ def made_of(
     physical = draft.physical or _physical_of(draft, [*owners.values()], hardware)
     units = tuple(
         Unit(
-            id=_id_of(draft, copy),
+            id=id_of(copy, draft.stands_for, draft.named),
             resource=resource,
             entry=entry,
             group=group,
@@ -75,16 +74,3 @@ def _physical_of(draft: Draft, owners: Sequence[SysDevice], hardware: Hardware) 
     """The identity of the first device's hardware; a device that is only software counts if there is no other."""
     real = [owner for owner in owners if not owner.path.startswith("/devices/virtual/")]
     return hardware.identity((real or owners)[0]) if owners else "+".join(draft.stands_for)
-
-
-def _id_of(draft: Draft, copy: int) -> DeviceId:
-    """The ID of copy number ``copy``, from 0 on, if no other unit of the resource has it."""
-    match draft.named:
-        case Named.BY_PATHS:
-            return id_of_paths(copy, draft.stands_for)
-        case Named.BY_IDENTITY:
-            return id_of_identities(copy, draft.stands_for)
-        case Named.BY_NUMBER:
-            return id_of_number(copy, draft.stands_for[0])
-        case _:
-            assert_never(draft.named)

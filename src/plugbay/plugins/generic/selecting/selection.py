@@ -11,6 +11,7 @@ from plugbay.plugins.generic.selecting.claims import Claims
 from plugbay.plugins.generic.selecting.entries import EntryLook
 from plugbay.plugins.generic.selecting.groups import RuleSurroundings, group_looks
 from plugbay.plugins.generic.selecting.index import PropertyIndex
+from plugbay.plugins.generic.selecting.memory import RuleMemory
 from plugbay.plugins.generic.selecting.nodes import companions_of
 from plugbay.plugins.generic.selecting.ports import Hardware, HostChanges
 from plugbay.plugins.generic.selecting.sight import HostSight
@@ -25,11 +26,18 @@ def select(config: GenericConfig, hardware: Hardware, files: FileTree) -> Select
 
 
 class RuleSelection:
-    """The units of a config, which looks again only at what may have changed. For one thread at a time."""
+    """The units of a config, which looks again only at what may have changed. For one thread at a time.
 
-    def __init__(self, config: GenericConfig, hardware: Hardware, files: FileTree) -> None:
+    Args:
+        memory: of looks before these, also by another config.
+    """
+
+    def __init__(
+        self, config: GenericConfig, hardware: Hardware, files: FileTree, memory: RuleMemory | None = None
+    ) -> None:
         self._config = config
         self.hardware = hardware
+        self.memory = RuleMemory() if memory is None else memory
         self._files = files
         self._begin()
 
@@ -39,7 +47,7 @@ class RuleSelection:
         return self.sight.directories.union(*(group.directories for entry in self.entries for group in entry.groups))
 
     def look(self) -> SelectedUnits:
-        """All units, with nothing remembered of an earlier look."""
+        """All units, with nothing remembered of what earlier looks found."""
         self._begin()
         return self._after(frozenset(), frozenset())
 
@@ -56,7 +64,7 @@ class RuleSelection:
     def _begin(self) -> None:
         self.sight = HostSight(self._files)
         self.index = PropertyIndex(self.hardware)
-        around = RuleSurroundings(self.sight, self.index, self.hardware, self._config.has_compat_ids)
+        around = RuleSurroundings(self.sight, self.index, self.hardware, self.memory, self._config.has_compat_ids)
         self.entries = [EntryLook(entry, group_looks(entry, around), self.hardware) for entry in self._config.entries]
         self.claims = Claims(self._config.entries)
         self._units: dict[ResourceName, tuple[Unit, ...]] = {}
@@ -98,9 +106,8 @@ class RuleSelection:
             return
         owner = owners[0]
         shown = self.entries[owner].resources[name]
-        units = tuple(
-            shown[id_].unit for id_ in sorted(shown) if self.claims.rival(owner, shown[id_].draft.claims) is None
-        )
+        given = [each.unit for each in shown.values() if self.claims.rival(owner, each.draft.claims) is None]
+        units = tuple(sorted(self.memory.named(name, given), key=lambda unit: unit.id))
         if self._units.get(name) != units:
             self._units[name] = units
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice, product
+from typing import Final
 
 from plugbay.model.edits import DeviceNode
 from plugbay.plugins.generic.config.rules import Usb, UsbRule
 from plugbay.plugins.generic.machine.values import SysDevice, SysPath
 from plugbay.plugins.generic.selecting.drafts import Draft, Drafts, Named
+from plugbay.plugins.generic.selecting.ids import id_of
+from plugbay.plugins.generic.selecting.memory import RuleMemory
 from plugbay.plugins.generic.selecting.nodes import PERMISSIONS, GivenNode, Nodes, natural
 from plugbay.plugins.generic.selecting.ports import Hardware
+
+_MOST_PAIRINGS: Final = 20_000
+"""The most combinations of devices in which sets that pods had are looked for, when the process begins."""
 
 
 def is_chosen(rule: UsbRule, device: SysDevice, hardware: Hardware) -> bool:
@@ -27,15 +34,20 @@ def usb_devices(hardware: Hardware) -> list[SysDevice]:
     return sorted((device for device in found if device.node), key=natural)
 
 
-def complete_sets(found: Sequence[Sequence[SysDevice]]) -> list[tuple[SysDevice, ...]]:
+UsbSet = tuple[SysDevice, ...]
+"""A device for each rule."""
+
+
+def complete_sets(found: Sequence[Sequence[SysDevice]], kept: Sequence[UsbSet] = ()) -> list[UsbSet]:
     """Sets with a device for each rule, of which none is in two; the rules with the fewest devices choose first.
 
     Args:
         found: the devices that each rule means, in order.
+        kept: sets that stay as they are.
     """
     order = sorted(range(len(found)), key=lambda index: (len(found[index]), index))
-    taken: set[SysPath] = set()
-    sets: list[tuple[SysDevice, ...]] = []
+    taken = {device.path for members in kept for device in members}
+    sets = list(kept)
     while found:
         chosen: dict[int, SysDevice] = {}
         for index in order:
@@ -49,12 +61,21 @@ def complete_sets(found: Sequence[Sequence[SysDevice]]) -> list[tuple[SysDevice,
 
 
 class UsbLook:
-    """A group of USB devices between looks."""
+    """A group of USB devices between looks.
 
-    def __init__(self, what: Usb, nodes: Nodes, hardware: Hardware, *, has_compat_ids: bool) -> None:
+    Args:
+        count: the number of units that are made of each set.
+        memory: of the sets of earlier looks, which stay as they are while all their devices are there.
+    """
+
+    def __init__(
+        self, what: Usb, count: int, nodes: Nodes, hardware: Hardware, memory: RuleMemory, *, has_compat_ids: bool
+    ) -> None:
         self._what = what
+        self._count = count
         self._nodes = nodes
         self._hardware = hardware
+        self._memory = memory
         self._has_compat_ids = has_compat_ids
         self._made: dict[tuple[SysPath, ...], Draft] = {}
 
@@ -80,13 +101,53 @@ class UsbLook:
             self._made[key] = known if known is not None and is_same else made
         return Drafts(tuple(self._made.values()), tuple(troubles))
 
-    def _sets(self) -> list[tuple[SysDevice, ...]]:
+    def _sets(self) -> list[UsbSet]:
         every = usb_devices(self._hardware)
         found = [[device for device in every if is_chosen(rule, device, self._hardware)] for rule in self._what.rules]
         if self._what.bundles:
             together = tuple(device for devices in found for device in devices)
             return [together] if together else []
-        return complete_sets(found)
+        if len(found) < 2:
+            return complete_sets(found)
+        kept = self._known_sets(found)
+        sets = sorted(
+            complete_sets(found, kept + self._held_sets(found, kept)), key=lambda members: natural(members[0])
+        )
+        self._memory.usb_sets[self._what] = [tuple(device.path for device in members) for members in sets]
+        return sets
+
+    def _known_sets(self, found: Sequence[Sequence[SysDevice]]) -> list[UsbSet]:
+        """The sets of the last look that are still complete."""
+        chosen = [{device.path: device for device in devices} for devices in found]
+        return [
+            tuple(devices[path] for devices, path in zip(chosen, paths, strict=True))
+            for paths in self._memory.usb_sets.get(self._what, ())
+            if all(path in devices for devices, path in zip(chosen, paths, strict=True))
+        ]
+
+    def _held_sets(self, found: Sequence[Sequence[SysDevice]], kept: Sequence[UsbSet]) -> list[UsbSet]:
+        """Further sets that pods had when the process began."""
+        if not self._memory.held_ids:
+            return []
+        taken = {device.path for members in kept for device in members}
+        free = [[device for device in devices if device.path not in taken] for devices in found]
+        held: list[UsbSet] = []
+        for members in islice(product(*free), _MOST_PAIRINGS):
+            paths = {device.path for device in members}
+            if len(paths) == len(members) and taken.isdisjoint(paths) and self._is_held(members):
+                held.append(members)
+                taken |= paths
+        return held
+
+    def _is_held(self, members: UsbSet) -> bool:
+        stands_for, named = self._naming(members)
+        return any(id_of(copy, stands_for, named) in self._memory.held_ids for copy in range(self._count))
+
+    def _naming(self, members: Sequence[SysDevice]) -> tuple[tuple[str, ...], Named]:
+        """The texts that the ID of a unit is made of, and how."""
+        if self._what.bundles or self._has_compat_ids:
+            return tuple(device.node for device in members), Named.BY_PATHS
+        return tuple(map(self._hardware.identity, members)), Named.BY_IDENTITY
 
     def _draft_of(self, members: Sequence[SysDevice]) -> Draft | str:
         """A device that several rules of a bundle mean counts as often for the ID, as with the other plugin."""
@@ -103,13 +164,8 @@ class UsbLook:
             return (
                 f"{self._hardware.identity(members[0])} has no node to give; write nodes, or leave out rawNode: false."
             )
-        is_by_paths = self._what.bundles or self._has_compat_ids
-        return draft_of(
-            given,
-            members,
-            stands_for=tuple(device.node if is_by_paths else self._hardware.identity(device) for device in members),
-            named=Named.BY_PATHS if is_by_paths else Named.BY_IDENTITY,
-        )
+        stands_for, named = self._naming(members)
+        return draft_of(given, members, stands_for=stands_for, named=named)
 
 
 def draft_of(

@@ -6,15 +6,12 @@ A kubelet shows a device that is not in the list as if it were well, so they are
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TypeAlias
 
 from plugbay.errors import InvalidDevice, InvalidDeviceId
 from plugbay.model.devices import Device
 from plugbay.model.ids import DeviceId, ResourceName
+from plugbay.plugins.generic.selecting.memory import HeldPaths
 from plugbay.plugins.generic.serving.vanishing import HELD_AGAIN_S, Held, Units
-
-HeldPaths: TypeAlias = Mapping[ResourceName, Mapping[DeviceId, Collection[str]]]
-"""The devices that pods hold, by resource, each with the host's paths that its container was given."""
 
 
 class AbsentDevices:
@@ -28,7 +25,7 @@ class AbsentDevices:
         """Take over the first look.
 
         Args:
-            is_there: whether a path of the host exists. A device whose paths all do has another ID now, and is well.
+            is_there: whether a path of the host exists. A device whose paths all do is well, and the rules are others.
         """
         for name, those in units.items():
             known = {unit.id for unit in those}

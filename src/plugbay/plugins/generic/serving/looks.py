@@ -13,6 +13,7 @@ from plugbay.model.health import Health, unhealthy
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.plugins.generic.config.rules import GenericConfig, Interfaces, Paths, RuleGroup
 from plugbay.plugins.generic.machine.machine import SysMachine
+from plugbay.plugins.generic.selecting.memory import HeldPaths, RuleMemory
 from plugbay.plugins.generic.selecting.ports import HostChanges
 from plugbay.plugins.generic.selecting.selection import RuleSelection
 from plugbay.plugins.generic.selecting.tree import HostTree
@@ -21,6 +22,7 @@ from plugbay.plugins.generic.serving.drivers import has_driver
 from plugbay.plugins.generic.serving.events import MachineNews
 from plugbay.plugins.generic.serving.making import DeviceMaker, link_directories
 from plugbay.plugins.generic.serving.offers import MadeDevices
+from plugbay.plugins.generic.serving.vanishing import Held
 from plugbay.values import dataclass
 
 
@@ -72,6 +74,15 @@ class RuleLooks:
         self._files = HostTree(root)
         self._maker = DeviceMaker(self._machine.node_links, self._files)
         self._silent: dict[Path, bool] = {}
+        self._memory = RuleMemory()
+
+    def begin(self, held: HeldPaths) -> None:
+        """Begin with the devices that pods hold, which keep their IDs."""
+        self._memory = RuleMemory(held)
+
+    def forget_unless(self, held: Held) -> None:
+        """Forget the devices of the beginning that no pod holds any more; while no look is made."""
+        self._memory.forget_unless(held)
 
     def look(self, config: GenericConfig, news: MachineNews | None) -> RuleSight:
         """Look; ``news`` are the events since the look before, None if anything may have happened.
@@ -109,7 +120,7 @@ class RuleLooks:
 
     def _selection_of(self, config: GenericConfig) -> RuleSelection:
         if self._selection is None or self._config is not config:
-            self._config, self._selection = config, RuleSelection(config, self._machine, self._files)
+            self._config, self._selection = config, RuleSelection(config, self._machine, self._files, self._memory)
         return self._selection
 
     def _is_silent(self, directory: Path) -> bool:

@@ -14,8 +14,9 @@ from plugbay.model.ids import ResourceName
 from plugbay.ops.backoff import RETRIES, Backoff
 from plugbay.ops.tasks import background
 from plugbay.plugins.generic.config.rules import GenericConfig
+from plugbay.plugins.generic.selecting.memory import HeldPaths
 from plugbay.plugins.generic.selecting.units import Unit
-from plugbay.plugins.generic.serving.absent import AbsentDevices, HeldPaths
+from plugbay.plugins.generic.serving.absent import AbsentDevices
 from plugbay.plugins.generic.serving.configuring import ActiveRules
 from plugbay.plugins.generic.serving.counts import LookCounts
 from plugbay.plugins.generic.serving.events import POLL_S, MachineEvents, MachineNews
@@ -68,6 +69,7 @@ class GenericSource:
         self._sight: RuleSight | None = None
         self._vanished = VanishedUnits()
         self._absent = AbsentDevices()
+        self._held_before: HeldPaths = {}
         self._ask_held: AskAssigned | None = None
         self._asked = asyncio.Event()
         self._rules_due = False
@@ -159,6 +161,9 @@ class GenericSource:
             self._rules_due = False
             await self._rules.read()
         config = self._rules.config
+        if self._sight is None:
+            self._held_before = await self._written() or {}
+            self._machine.begin(self._held_before)
         try:
             with self.looks.timed():
                 sight: RuleSight = await in_thread(self._machine.look, config, news)
@@ -198,12 +203,14 @@ class GenericSource:
             return
         held = await self._held()
         self._absent.expire(moment, held)
+        if held is not None:
+            self._machine.forget_unless(held)
         for unit in self._vanished.expire(moment, held):
             logger.info("%s: %s did not come back and is not listed any more", unit.resource, _title(unit))
 
     async def _begin(self, sight: RuleSight, moment: float) -> None:
         root = str(self.settings.root).rstrip("/")
-        held, units = await self._written() or {}, sight.selected.units
+        held, units = self._held_before, sight.selected.units
 
         def is_there(path: str) -> bool:
             return os.path.exists(root + path)

@@ -7,6 +7,7 @@ from pathlib import Path
 from plugbay.kernel.uevent import Uevent
 from plugbay.plugins.generic.config.rules import AllOf, Entry, GenericConfig, NodeRule, Selector, Where
 from plugbay.plugins.generic.machine.machine import SysMachine
+from plugbay.plugins.generic.selecting.memory import RuleMemory
 from plugbay.plugins.generic.selecting.ports import HostChanges
 from plugbay.plugins.generic.selecting.selection import RuleSelection
 from plugbay.plugins.generic.selecting.tree import HostTree
@@ -45,13 +46,15 @@ class Bench:
     def machine(self) -> SysMachine:
         return SysMachine(self.sysfs.sys, self.sysfs.dev)
 
-    def look(self, *entries: Entry, has_compat_ids: bool = False) -> SelectedUnits:
-        return self.selection(*entries, has_compat_ids=has_compat_ids).look()
+    def look(self, *entries: Entry, has_compat_ids: bool = False, memory: RuleMemory | None = None) -> SelectedUnits:
+        return self.selection(*entries, has_compat_ids=has_compat_ids, memory=memory).look()
 
-    def selection(self, *entries: Entry, has_compat_ids: bool = False) -> RuleSelection:
+    def selection(
+        self, *entries: Entry, has_compat_ids: bool = False, memory: RuleMemory | None = None
+    ) -> RuleSelection:
         self.devices = self.machine()
         config = GenericConfig("rules.yaml", entries, has_compat_ids=has_compat_ids)
-        return RuleSelection(config, self.devices, HostTree(self.root))
+        return RuleSelection(config, self.devices, HostTree(self.root), memory)
 
     def after(self, selection: RuleSelection, action: str, *devices: FakeSysfsDevice) -> SelectedUnits:
         """Look again after uevents about these devices."""

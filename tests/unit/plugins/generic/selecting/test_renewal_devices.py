@@ -54,7 +54,7 @@ def test_looks_after_uevents_are_whole_looks(steps: list[tuple[int, str, int]]) 
                 action = "add"
             bench.after(selection, action, *parts)
             found = selection.after(HostChanges(directories=frozenset({"/dev"})))
-            assert found == bench.look(*RULES)
+            assert found == bench.look(*RULES, memory=selection.memory)
             bench.devices = machine
 
 

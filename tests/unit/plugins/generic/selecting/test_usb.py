@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from plugbay.plugins.generic.config.rules import NodeRule, RuleGroup, Usb, UsbRule
+from plugbay.plugins.generic.selecting.memory import RuleMemory
 from tests.unit.plugins.generic.selecting.machines import Bench, node, nodes_of, units_of, where
 from tests.unit.plugins.generic.selecting.trees import entry
 
@@ -86,6 +87,51 @@ def test_several_rules_make_complete_sets(bench: Bench) -> None:
     # What only one rule takes is left to it by the rule that takes anything of the vendor.
     assert len(units_of(bench.look(entry("pair", sticks(UsbRule(0x10C4, None), OTHER))))) == 1
     assert units_of(bench.look(entry("none", sticks(STICK, UsbRule(1, 1))))) == ()
+
+
+def test_a_set_stays_while_all_its_devices_are_there(bench: Bench) -> None:
+    rules = entry("pair", sticks(STICK, OTHER))
+    first = bench.stick(1, "ttyUSB0", serial="S1")
+    bench.stick(2, "ttyUSB1", serial="S2")
+    dongles = [bench.stick(port, f"ttyUSB{port}", serial=f"D{port}", product=0xEA70) for port in (3, 4)]
+    selection = bench.selection(rules)
+    kept = {unit.id: nodes_of((unit,)) for unit in units_of(selection.look())}
+    assert nodes_of(units_of(selection.look())) == [
+        ["/dev/bus/usb/001/002", "/dev/bus/usb/001/004"],
+        ["/dev/bus/usb/001/003", "/dev/bus/usb/001/005"],
+    ]
+    parts = [*first.walk()][::-1]
+    first.remove()
+    [left] = units_of(bench.after(selection, "remove", *parts))
+    assert kept[left.id] == nodes_of((left,)) == [["/dev/bus/usb/001/003", "/dev/bus/usb/001/005"]]
+    bench.devices.refresh()
+    assert units_of(selection.look()) == (left,), "a whole look, as after SIGHUP, keeps it as well"
+    fresh = bench.selection(rules, memory=selection.memory)
+    assert units_of(fresh.look()) == (left,), "and so does another config"
+    bench.stick(1, "ttyUSB0", serial="S1")
+    bench.devices.refresh()
+    assert {unit.id for unit in units_of(fresh.look())} == kept.keys()
+    dongles[1].remove()
+    bench.devices.refresh()
+    assert nodes_of(units_of(fresh.look())) == [["/dev/bus/usb/001/006", "/dev/bus/usb/001/004"]]
+
+
+@pytest.mark.parametrize("has_compat_ids", [False, True])
+@pytest.mark.parametrize("copy", [0, 1])
+def test_a_set_that_a_pod_had_when_the_process_began_is_the_same_again(
+    bench: Bench, copy: int, has_compat_ids: bool
+) -> None:
+    rules = entry("pair", sticks(STICK, OTHER, count=2))
+    first = bench.stick(1, "ttyUSB0", serial="S1")
+    second = bench.stick(2, "ttyUSB1", serial="S2")
+    for port in (3, 4):
+        bench.stick(port, f"ttyUSB{port}", serial=f"D{port}", product=0xEA70)
+    units = units_of(bench.look(rules, has_compat_ids=has_compat_ids))
+    [held] = [unit for unit in units if unit.copy == copy and bench.path(second) in unit.sys_paths]
+    first.remove()
+    assert held.id not in {unit.id for unit in units_of(bench.look(rules, has_compat_ids=has_compat_ids))}
+    memory = RuleMemory({held.resource: {held.id: ()}})
+    assert held in units_of(bench.look(rules, has_compat_ids=has_compat_ids, memory=memory))
 
 
 def test_a_bundle_is_one_unit_with_the_id_of_the_other_plugin(bench: Bench) -> None:
