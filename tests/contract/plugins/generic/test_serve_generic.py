@@ -112,6 +112,23 @@ async def test_squats_variables_stand_for_flags(plugbay: Plugbay) -> None:
     assert "INFO" not in machine.log.read_text()
 
 
+@pytest.mark.parametrize(
+    ("word", "level"),
+    [("all", "debug"), ("debug", "debug"), ("info", "info"), ("warn", "warning"), ("error", "error"), ("none", "error")],
+)
+def test_the_level_of_the_log_has_squats_words_too(word: str, level: str) -> None:
+    command = ["serve", "generic", "--device", "{name: licence, domain: a.b, tokens: 1}", f"--log-level={word}"]
+    assert make_parser().parse_args(command).log_level == level
+
+
+def test_a_level_that_is_unknown_is_told_with_all_words(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        make_parser().parse_args(["serve", "generic", "--log-level", "bad"])
+    assert "debug, info, warning, error, all, warn" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        make_parser().parse_args(["serve", "directory", "--log-level", "warn"])
+
+
 @pytest.mark.parametrize(("options", "variable"), [(["--version"], ""), ([], "true")], ids=["flag", "variable"])
 async def test_the_version_is_told_as_squats_plugin_does(plugbay: Plugbay, options: list[str], variable: str) -> None:
     machine = Machine(plugbay)

@@ -23,7 +23,7 @@ FILE_OPTIONS: Final = ("--config",)
 _ROOT: Final = Path("/")
 _VERSION_LINE: Final = f"plugbay {VERSION}"
 _SQUATS_LISTEN: Final = ":8080"
-_LEVELS: Final = {"all": "debug", "warn": "warning", "none": "error"}
+LEVELS: Final = {"all": "debug", "warn": "warning", "none": "error"}
 """The levels of squat's plugin that we call otherwise, or do not have."""
 
 
@@ -103,7 +103,7 @@ def defaults(variables: Mapping[str, str]) -> Mapping[str, object]:
     if listen := variable(variables, LISTEN):
         found["metrics"] = listen
     level = variable(variables, LOG_LEVEL)
-    found["log_level"] = _LEVELS.get(level, level) or _UnsaidLevel("info")
+    found["log_level"] = LEVELS.get(level, level) or _UnsaidLevel("info")
     return found
 
 
@@ -137,7 +137,7 @@ def from_options(args: argparse.Namespace) -> Sequence[Member]:
     if getattr(args, "metrics", None) is None:
         args.metrics = settings.get("listen") or (_SQUATS_LISTEN if args.has_compat_metrics else None)
     if (level := settings.get("log-level")) and isinstance(getattr(args, "log_level", None), _UnsaidLevel):
-        logging.getLogger().setLevel(_LEVELS.get(level, level).upper())
+        logging.getLogger().setLevel(LEVELS.get(level, level).upper())
     directory = args.plugin_directory or variable(variables, PLUGIN_DIRECTORY) or settings.get("plugin-directory")
     _choose_kubelet(args, directory)
     return [source]

@@ -15,6 +15,7 @@ from plugbay.cli.arguments.targets.ready_made import (
     READY_MADE,
     BeginsEarly,
     ReadyMadeParser,
+    TakesLevels,
     TakesVariables,
     of_another_target,
     ready_made,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from plugbay.sdk.process.sources import Member
 
 _CONFIG_ENDINGS: Final = (".yaml", ".yml", ".json")
+_LOG_LEVEL: Final = "--log-level"
 DESCRIPTION: Final = (
     f"TARGET is {', '.join(f'`{each}`' for each in READY_MADE)}, a file with plugins (plugin.py), or one plugin: "
     "plugin.py:object or module:object."
@@ -64,6 +66,8 @@ def add_targets(
         if not own.knows("--config"):  # a target may call a file of its own so
             add_config(others)
         add_options(others)
+        if isinstance(module, TakesLevels) and own.knows(_LOG_LEVEL):
+            own.take_words(_LOG_LEVEL, module.LEVELS)
         if isinstance(module, TakesVariables):
             own.set_defaults(**module.defaults(os.environ))
         return own

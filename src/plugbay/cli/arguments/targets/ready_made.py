@@ -92,6 +92,17 @@ class TakesVariables(Protocol):
         """The defaults of such options, by their destinations."""
 
 
+@runtime_checkable
+class TakesLevels(Protocol):
+    """A `ReadyMade` that takes further words for the level of the log.
+
+    Attributes:
+        LEVELS: our words by those.
+    """
+
+    LEVELS: Mapping[str, str]
+
+
 def ready_made(target: str) -> ReadyMade:
     """The module of one of `READY_MADE`."""
     return cast("ReadyMade", import_module(_MODULES[target]))
@@ -103,6 +114,12 @@ class ReadyMadeParser(CommandParser):
     def knows(self, option: str) -> bool:
         """Whether it has such an option already."""
         return option in self._option_string_actions
+
+    def take_words(self, option: str, words: Mapping[str, str]) -> None:
+        """Let an option that takes one of several words take further ones, which mean some of the others."""
+        action = self._option_string_actions[option]
+        action.type = lambda word: words.get(word, word)
+        action.choices = (*(action.choices or ()), *words)
 
     def parse_known_args(  # type: ignore[override]  # as in `CommandParser`
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
