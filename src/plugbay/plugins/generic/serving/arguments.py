@@ -24,7 +24,7 @@ from plugbay.sdk.process.config_file import read_text
 from plugbay.values import dataclass
 
 SEARCHED: Final = (Path("/etc/generic-device-plugin"), Path())
-"""The directories in which squat's plugin looks for ``config.yaml`` and the like when no flag names a file."""
+"""The directories in which squat's plugin looks for ``config.yaml`` and the like when ``--config`` names no file."""
 _ENDINGS: Final = (".yaml", ".yml", ".json", ".toml")
 DOMAIN: Final = "DOMAIN"
 LISTEN: Final = "LISTEN"
@@ -56,11 +56,12 @@ def variable(variables: Mapping[str, str], name: str) -> str:
 
 
 def find_file(arguments: GenericArguments, searched: tuple[Path, ...] = SEARCHED) -> Path | None:
-    """The config file that flags name, or that is found where squat's plugin looks for one. Blocks."""
+    """The config file that flags name, or that is found where squat's plugin looks for one. Blocks.
+
+    It counts beside devices of flags, too: these take the place of its devices, and not of its other settings.
+    """
     if arguments.file is not None:
         return arguments.file.absolute()
-    if arguments.devices or arguments.presets:
-        return None
     candidates = (directory / f"config{ending}" for directory in searched for ending in _ENDINGS)
     return next((each.absolute() for each in candidates if each.is_file()), None)
 

@@ -106,8 +106,17 @@ def test_a_file_is_found_where_squats_plugin_looks(tmp_path: Path) -> None:
     assert find_file(GenericArguments(), (first, second)) == second / "config.json"
     (first / "config.toml").touch()
     assert find_file(GenericArguments(), (first, second)) == first / "config.toml"
-    assert find_file(GenericArguments(devices=(("--device", FUSE),)), (first, second)) is None
+    for beside in (GenericArguments(devices=(("--device", FUSE),)), GenericArguments(presets=("tun",))):
+        assert find_file(beside, (first, second)) == first / "config.toml"
     assert find_file(GenericArguments(Path("/x.yaml")), (first, second)) == Path("/x.yaml")
+
+
+def test_a_found_file_counts_beside_devices_of_flags_but_for_its_own(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("domain: found.example\nlisten: :1\ndevices: [{nam: broken}]\n")
+    arguments = GenericArguments(devices=(("--device", FUSE),))
+    found = load_rules(arguments, find_file(arguments, (tmp_path,)))
+    assert [f"{entry.domain}/{entry.name}" for entry in found.entries] == ["found.example/fuse"]
+    assert found.settings["listen"] == ":1"
 
 
 def test_our_variables_count_before_squats() -> None:
