@@ -114,7 +114,14 @@ async def test_squats_variables_stand_for_flags(plugbay: Plugbay) -> None:
 
 @pytest.mark.parametrize(
     ("word", "level"),
-    [("all", "debug"), ("debug", "debug"), ("info", "info"), ("warn", "warning"), ("error", "error"), ("none", "error")],
+    [
+        ("all", "debug"),
+        ("debug", "debug"),
+        ("info", "info"),
+        ("warn", "warning"),
+        ("error", "error"),
+        ("none", "error"),
+    ],
 )
 def test_the_level_of_the_log_has_squats_words_too(word: str, level: str) -> None:
     command = ["serve", "generic", "--device", "{name: licence, domain: a.b, tokens: 1}", f"--log-level={word}"]

@@ -13,7 +13,7 @@ from plugbay.plugins.generic.selecting.ports import Hardware
 from plugbay.plugins.generic.selecting.sight import HostSight
 from plugbay.plugins.generic.selecting.tree import FileKind
 from plugbay.plugins.generic.selecting.units import Unit
-from plugbay.plugins.generic.selecting.usb import is_chosen
+from plugbay.plugins.generic.selecting.usb import found_by_rules, is_chosen, why_no_set
 from plugbay.values import dataclass
 
 
@@ -85,6 +85,8 @@ def why_not_usb(what: Usb, asked: Asked, hardware: Hardware) -> str:
     if any(is_chosen(rule, owner, hardware) for rule in what.rules):
         if asked.target != owner.node:
             return f"The rule takes {identity}, but its nodes do not choose {asked.target or asked.path}."
+        if problem := why_no_set(what, found_by_rules(what, hardware)):
+            return f"It matches, but {problem}"
         return f"The rule takes {identity}, but a set is not complete, or a node that it needs is missing."
     return " ".join(_usb_reason(rule, owner, hardware) for rule in what.rules) or "The group names no USB device."
 

@@ -34,6 +34,30 @@ def usb_devices(hardware: Hardware) -> list[SysDevice]:
     return sorted((device for device in found if device.node), key=natural)
 
 
+def found_by_rules(what: Usb, hardware: Hardware) -> list[list[SysDevice]]:
+    """The devices that each rule means, in order."""
+    every = usb_devices(hardware)
+    return [[device for device in every if is_chosen(rule, device, hardware)] for rule in what.rules]
+
+
+def why_no_set(what: Usb, found: Sequence[Sequence[SysDevice]]) -> str:
+    """A sentence about rules that match something, of which no set can be made; empty if that is not so."""
+    if what.bundles or len(found) < 2 or not any(found) or complete_sets(found):
+        return ""
+    counts = ", ".join(
+        _counted(rule, number, len(each)) for number, (rule, each) in enumerate(zip(what.rules, found, strict=True), 1)
+    )
+    return (
+        f"{counts}; several rules in one list choose sets with a device for each rule, and none is complete: write a"
+        " group for each rule if they are alternatives."
+    )
+
+
+def _counted(rule: UsbRule, number: int, count: int) -> str:
+    place = f"rule {number} (line {rule.spot.line})" if rule.spot.line else f"rule {number}"
+    return f"{count or 'no'} {'devices match' if count > 1 else 'device matches'} {place}"
+
+
 UsbSet = tuple[SysDevice, ...]
 """A device for each rule."""
 
@@ -90,7 +114,10 @@ class UsbLook:
     def look(self, paths: frozenset[str], devices: frozenset[SysPath]) -> Drafts:
         before, self._made = self._made, {}
         troubles: dict[str, None] = {}
-        for members in self._sets():
+        found = found_by_rules(self._what, self._hardware)
+        if problem := why_no_set(self._what, found):
+            troubles[problem] = None
+        for members in self._sets(found):
             made = self._draft_of(members)
             if isinstance(made, str):
                 troubles[made] = None
@@ -101,9 +128,7 @@ class UsbLook:
             self._made[key] = known if known is not None and is_same else made
         return Drafts(tuple(self._made.values()), tuple(troubles))
 
-    def _sets(self) -> list[UsbSet]:
-        every = usb_devices(self._hardware)
-        found = [[device for device in every if is_chosen(rule, device, self._hardware)] for rule in self._what.rules]
+    def _sets(self, found: Sequence[Sequence[SysDevice]]) -> list[UsbSet]:
         if self._what.bundles:
             together = tuple(device for devices in found for device in devices)
             return [together] if together else []

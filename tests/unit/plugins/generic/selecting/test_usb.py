@@ -89,6 +89,20 @@ def test_several_rules_make_complete_sets(bench: Bench) -> None:
     assert units_of(bench.look(entry("none", sticks(STICK, UsbRule(1, 1))))) == ()
 
 
+def test_rules_that_are_alternatives_are_told_to_make_no_set(bench: Bench) -> None:
+    bench.stick(1, "ttyUSB0")
+    bench.stick(2, "ttyUSB1")
+    found = bench.look(entry("either", sticks(STICK, OTHER)))
+    assert [trouble.text for trouble in found.troubles] == [
+        "2 devices match rule 1, no device matches rule 2; several rules in one list choose sets with a device for each"
+        " rule, and none is complete: write a group for each rule if they are alternatives."
+    ]
+    [trouble] = bench.look(entry("three", sticks(STICK, STICK, STICK))).troubles
+    assert trouble.text.startswith("2 devices match rule 1, 2 devices match rule 2, 2 devices match rule 3; several")
+    for group in (sticks(OTHER, UsbRule(1, 1)), sticks(STICK, OTHER, bundles=True), sticks(STICK, STICK)):
+        assert bench.look(entry("quiet", group)).troubles == ()
+
+
 def test_a_set_stays_while_all_its_devices_are_there(bench: Bench) -> None:
     rules = entry("pair", sticks(STICK, OTHER))
     first = bench.stick(1, "ttyUSB0", serial="S1")
