@@ -77,7 +77,10 @@ class PermissionsShape:
         if set(text) <= set(_LETTERS) and len(set(text)) == len(text):
             return text
         problem = f"{short(text)} is not a set of permissions: r (read), w (write) and m (mknod), each at most once"
-        kept = "".join(dict.fromkeys(each for each in text if each in _LETTERS))
+        kept = "".join(dict.fromkeys(each for each in text.lower() if each in _LETTERS))
+        if not kept:  # which would be all of them
+            context.findings.error(node.spot, path, problem)
+            return WRONG
         context.findings.forgivable(node.spot, path, problem, instead=f"it is taken for {short(kept)}")
         return kept
 

@@ -126,6 +126,20 @@ def test_what_squats_plugin_ignores_is_an_error_and_to_the_lenient_a_warning(gro
     assert any(words in each.sentence for each in lenient.warnings)
 
 
+@pytest.mark.parametrize(("text", "kept"), [("R", "r"), ("RW", "rw"), ("rwx", "rw"), ("rr", "r"), ("r, w", "rw")])
+def test_the_lenient_never_permit_more_for_misspelt_permissions(text: str, kept: str) -> None:
+    found = read(entry(f"{{paths: [{{path: /dev/x, permissions: '{text}'}}]}}"), is_lenient=True)
+    assert found.entries[0].groups[0].what == Paths((PathRule("/dev/x", permissions=kept),))
+    assert f"it is taken for '{kept}'" in found.warnings[0].sentence
+
+
+@pytest.mark.parametrize("text", ["x", "+", "6"])
+def test_permissions_without_a_letter_are_an_error_to_the_lenient_too(text: str) -> None:
+    config = entry(f"{{paths: [{{path: /dev/x, permissions: '{text}'}}]}}")
+    (found,) = examine_config(config, source="config.yaml", options=ReadOptions(is_lenient=True)).errors
+    assert f"'{text}' is not a set of permissions" in found.sentence
+
+
 def test_the_lenient_never_choose_more_devices_for_a_misspelt_id() -> None:
     (only,) = read(entry('{usb: [{vendr: "10c4", product: "ea60"}]}'), is_lenient=True).entries
     assert only.groups[0].what == Usb((UsbRule(0, 0xEA60),))
