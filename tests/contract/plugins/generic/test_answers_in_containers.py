@@ -80,4 +80,4 @@ async def test_variables_name_each_device_of_the_container(places: Places, spec:
     script = "echo $NODE_0 $NODE_1 $NODES"
     async with runtime_on(places) as runtime:
         text = await output_of(runtime, replace(sh(spec, script), edits=granted("example.com/fuse")))
-    assert text == "/dev/given/fuse /dev/given/fuse fuse,fuse\n"
+    assert text == "/dev/given/fuse /dev/given/fuse fuse\n"

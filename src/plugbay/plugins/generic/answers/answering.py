@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from plugbay.errors import AllocationError, ConflictingEdits, InvalidDevice
 from plugbay.model.devices import Device
@@ -13,6 +14,8 @@ from plugbay.plugins.generic.answers.devices import annotations_of, env_of
 from plugbay.plugins.generic.answers.host_paths import problems_of_paths
 from plugbay.plugins.generic.answers.shares import problem_of_shares
 from plugbay.plugins.generic.selecting.units import Unit
+
+_JOIN: Final = ","
 
 Granted = Sequence[tuple[Unit, Device]]
 """The units of a request with their devices, in the order of their IDs."""
@@ -23,7 +26,7 @@ def answer(granted: Granted, *, has_cdi: bool = False, root: Path = Path("/")) -
 
     Args:
         has_cdi: whether the devices are given by their names in CDI; then these are only the things beside them, which
-            depend on the container's other devices or for which CDI has no place.
+            depend on the container's other devices, as joined variables do, or for which CDI has no place.
         root: of the machine's files.
 
     Raises:
@@ -36,11 +39,21 @@ def answer(granted: Granted, *, has_cdi: bool = False, root: Path = Path("/")) -
         numbered = _numbered(granted)
     except (ConflictingEdits, InvalidDevice) as error:
         raise AllocationError(str(error)) from error
-    if both := merged.env.keys() & numbered.keys():
+    joined = _joined(granted)
+    if both := joined.keys() & numbered.keys():
         raise AllocationError(f"the variable {min(both)} comes from a device, and from the number of another one too")
     if has_cdi:
-        return replace(beside, env=numbered)
-    return replace(merged, env={**merged.env, **numbered})
+        return replace(beside, env={**(joined if len(granted) > 1 else {}), **numbered})
+    return replace(merged, env={**joined, **numbered})
+
+
+def _joined(granted: Granted) -> dict[str, str]:
+    """The variables without a number: the different values that devices have for each, but for empty ones."""
+    values: dict[str, dict[str, None]] = {}
+    for _, device in granted:
+        for name, value in device.edits.env.items():
+            values.setdefault(name, {})[value] = None
+    return {name: _JOIN.join(filter(None, each)) for name, each in values.items()}
 
 
 def _numbered(granted: Granted) -> dict[str, str]:

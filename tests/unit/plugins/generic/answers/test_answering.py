@@ -53,6 +53,20 @@ def test_variables_with_an_index_count_the_devices_of_the_container(host: Path) 
 
 
 @is_root
+def test_the_different_values_of_a_variable_are_joined(host: Path) -> None:
+    gifts = Gifts(env={"MODE": "fast", "MODEL": "{model}", "PATHS": "{path}", "SERIALS": "{serial}"})
+    twin = replace(tty(2, gifts), facts={"path": "/dev/ttyUSB2", "model": "CP2102"})
+    shares = [replace(tty(0, gifts), id=DeviceId(f"tty0::{copy}"), copy=copy) for copy in (1, 2)]
+    assert given(tty(0, gifts), *shares, twin, root=host).env == {
+        "MODE": "fast",
+        "MODEL": "CP2102",
+        "PATHS": "/dev/ttyUSB0,/dev/ttyUSB2",
+        "SERIALS": "0000",
+    }
+    assert given(tty(0, gifts), shares[0], root=host).env["MODEL"] == ""
+
+
+@is_root
 def test_beside_cdi_names_comes_what_a_spec_cannot_say(host: Path) -> None:
     gifts = Gifts(
         cdi_kind="example.com/serial",
@@ -61,7 +75,7 @@ def test_beside_cdi_names_comes_what_a_spec_cannot_say(host: Path) -> None:
     )
     edits = given(tty(0, gifts), tty(1, gifts), root=host, has_cdi=True)
     assert edits == ContainerEdits(
-        env={"SERIAL_0": "/dev/ttyUSB0", "SERIAL_1": "/dev/ttyUSB1"},
+        env={"MODE": "x", "SERIAL_0": "/dev/ttyUSB0", "SERIAL_1": "/dev/ttyUSB1"},
         annotations={"example.com/ttyUSB0": "0000", "example.com/ttyUSB1": "0001"},
     )
 
