@@ -75,6 +75,28 @@ async def test_a_command_judges_each_device_both_ways(sockets: Path, tmp_path: P
     assert plugin.checked["failed"] > 0
 
 
+async def test_a_command_runs_once_a_round_for_all_shares_of_a_device(sockets: Path, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    check = shell('echo run >> "$1"', str(runs), every_s=3600)
+    shares = [f"s{number:02}" for number in range(30)]
+    plugin = plugin_of(*shares, health=HealthRule(command=check), facts={}, are_shares=True)
+    async with gated(sockets) as b, serving(plugin, sockets):
+        await b.counts(30, 30)
+        assert runs.read_text().split() == ["run"]
+        assert plugin.checked["ok"] == 1
+
+
+async def test_each_round_judges_all_shares_of_a_device_anew(sockets: Path, tmp_path: Path) -> None:
+    check = shell('! test -e "$1"', str(tmp_path / "ill"))
+    plugin = plugin_of("a", "b", "c", health=HealthRule(command=check), facts={}, are_shares=True)
+    async with gated(sockets) as b, serving(plugin, sockets):
+        await b.counts(3, 3)
+        (tmp_path / "ill").touch()
+        await b.counts(3, 0)
+        (tmp_path / "ill").unlink()
+        await b.counts(3, 3)
+
+
 async def test_a_command_that_hangs_makes_its_device_unhealthy(sockets: Path) -> None:
     plugin = plugin_of("a", health=HealthRule(command=shell("exec sleep 600", timeout_s=0.2)), facts={})
     async with gated(sockets) as b, serving(plugin, sockets) as server:

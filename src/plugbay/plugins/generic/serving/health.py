@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -30,6 +31,7 @@ Check = Callable[[Device], Health | Awaitable[Health]]
 def checks_by(
     rules: tuple[HealthRule, ...],
     unit_of: Callable[[DeviceId], Unit | None],
+    first_share_of: Callable[[DeviceId], DeviceId],
     around: PluginSurroundings,
     outcomes: Counter[str],
 ) -> Iterator[Check]:
@@ -37,6 +39,7 @@ def checks_by(
 
     Args:
         unit_of: gives the unit of a device that is there; None for one that is not, and has no health of its own.
+        first_share_of: gives the first share of the device that a device is a share of.
         outcomes: counts ends of commands.
     """
     if any(rule.opens for rule in rules):
@@ -48,7 +51,7 @@ def checks_by(
 
         yield opens
     for command in dict.fromkeys(rule.command for rule in rules if rule.command is not None):
-        yield _command_check(command, unit_of, around, outcomes)
+        yield _command_check(command, unit_of, first_share_of, around, outcomes)
 
 
 def _opening(unit: Unit, root: Path) -> Health:
@@ -59,17 +62,42 @@ def _opening(unit: Unit, root: Path) -> Health:
     return next((each for each in found if not each.is_healthy), HEALTHY)
 
 
+class _Round:
+    """The last run of a command for a device, which counts for each of its shares once: then the next one begins."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._verdict: Health | None = None
+        self._told: set[DeviceId] = set()
+
+    async def verdict(self, share: DeviceId, run: Callable[[], Awaitable[Health]]) -> Health:
+        """The verdict of a run that this share has not been told of yet."""
+        async with self._lock:
+            if self._verdict is None or share in self._told:
+                self._verdict = None  # until the run has ended well
+                self._told = set()
+                self._verdict = await run()
+            self._told.add(share)
+            return self._verdict
+
+
 def _command_check(
     rule: CommandRule,
     unit_of: Callable[[DeviceId], Unit | None],
+    first_share_of: Callable[[DeviceId], DeviceId],
     around: PluginSurroundings,
     outcomes: Counter[str],
 ) -> Check:
+    rounds: dict[DeviceId, _Round] = {}
+
     @health(every=rule.every_s, fall=1, timeout=rule.timeout_s + _TO_END_S)
     async def command(device: Device) -> Health:
         unit = unit_of(device.id)
         if unit is None or unit.group.health.command != rule:
             return HEALTHY
+        return await rounds.setdefault(first_share_of(device.id), _Round()).verdict(device.id, lambda: run(unit))
+
+    async def run(unit: Unit) -> Health:
         words = command_words(rule, unit)
         if isinstance(words, UnfilledCommand):
             return unknown("CommandUnusable", words.problem)

@@ -48,7 +48,9 @@ class GenericPlugin(DevicePlugin):
         self._given: dict[DeviceId, Unit] = {}  # until they are released, as they may be gone by then
         self._unreleased: dict[DeviceId, Health] = {}
         self._changes = Changes()
-        self._further_checks = tuple(checks_by(self.shape.health, self._unit_there, around, self.checked))
+        self._further_checks = tuple(
+            checks_by(self.shape.health, self._unit_there, self._first_share_of, around, self.checked)
+        )
         if self.shape.cdi_kind:
             self.cdi_kind = self.shape.cdi_kind
         if self.shape.prefers:
@@ -70,7 +72,8 @@ class GenericPlugin(DevicePlugin):
         self._changes.notify()
 
     def _shares_of(self, offer: GenericOffer) -> Mapping[DeviceId, DeviceId]:
-        return first_shares(offer.units) if self.shape.releases else {}
+        has_commands = self.shape.releases or any(rule.command is not None for rule in self.shape.health)
+        return first_shares(offer.units) if has_commands else {}
 
     async def discover(self) -> AsyncIterator[list[Device]]:
         async for _ in self._changes:
@@ -81,7 +84,10 @@ class GenericPlugin(DevicePlugin):
         return device.with_health(self._offer.ailing.get(device.id) or unreleased)
 
     def _device_behind(self, device: Device) -> DeviceId:
-        return self._first_shares.get(device.id, device.id)
+        return self._first_share_of(device.id) if self.shape.releases else device.id
+
+    def _first_share_of(self, id: DeviceId) -> DeviceId:
+        return self._first_shares.get(id, id)
 
     async def allocate(self, devices: Sequence[Device]) -> ContainerEdits:
         units = self._offer.units
