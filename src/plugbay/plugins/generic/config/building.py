@@ -34,10 +34,11 @@ _ONLY_WITH = {
     "rawNode": ("usb",),
     "each": ("match",),
     "interfaceName": ("interfaces",),
-    "count": ("paths", "usb", "match", "interfaces"),
-    "onePerContainer": ("paths", "usb", "match", "interfaces"),
+    "count": ("paths", "usb", "match"),
+    "onePerContainer": ("paths", "usb", "match"),
 }
 """Fields of a group that mean something with certain kinds only."""
+_WHY_NOT_SHARED = "; a network interface is in one pod at a time"
 
 
 class EntryBuilder:
@@ -125,6 +126,8 @@ class EntryBuilder:
         for field, allowed in _ONLY_WITH.items():
             if record.has(field) and kinds[0] not in allowed:
                 problem = f"means nothing with {kinds[0]}, only with {' or '.join(allowed)}"
+                if kinds[0] == "interfaces" and field in ("count", "onePerContainer"):
+                    problem += _WHY_NOT_SHARED
                 self._findings.error(record.spot_of(field), (*record.path, field), problem)
         what = self._what(record, kinds[0])
         if what is None:
