@@ -99,6 +99,7 @@ class EntryBuilder:
             prefers=PreferenceRule(record.get("prefer", str, PreferenceRule.NUMA.value)),
             is_shared=record.get("shared", bool, Compat.SHARED_PATHS in self._compat),
             spot=record.spot_of("name"),
+            source=self._findings.source,
         )
 
     def _name(self, record: Record) -> EntryName | None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
-from plugbay.plugins.generic.config.problems import ConfigFindings
+from plugbay.plugins.generic.config.problems import ConfigFindings, ConfigProblem
 from plugbay.plugins.generic.config.rules import Entry, PathKind, PathRule, Paths
+
+_SHARED: Final = "; write shared: true in both if both may give it at the same time"
 
 
 def refuse_paths_of_two(entries: Sequence[Entry], findings: ConfigFindings) -> None:
@@ -13,17 +16,26 @@ def refuse_paths_of_two(entries: Sequence[Entry], findings: ConfigFindings) -> N
 
     Different patterns may match the same file as well, which only the machine tells.
     """
+    for rule, before, _ in _paths_of_two(entries):
+        problem = f"{rule.pattern} is a path of {before.name} already, in line {before.spot.line}{_SHARED}"
+        findings.forgivable(rule.spot, (), problem, instead=f"{before.name} alone gives it")
+
+
+def paths_of_two_texts(entries: Sequence[Entry]) -> Iterator[ConfigProblem]:
+    """The paths or patterns of devices that stand in two texts, such as a file and a flag."""
+    for rule, before, entry in _paths_of_two(entries):
+        if before.source != entry.source:
+            problem = f"{rule.pattern} is a path of {before.name} in {before.source} already{_SHARED}"
+            yield ConfigProblem(entry.source, rule.spot, "", problem)
+
+
+def _paths_of_two(entries: Sequence[Entry]) -> Iterator[tuple[PathRule, Entry, Entry]]:
     owners: dict[str, Entry] = {}
     for entry in entries:
         for rule in _device_rules(entry):
             before = owners.setdefault(rule.pattern, entry)
-            if before is entry or (before.is_shared and entry.is_shared):
-                continue
-            problem = (
-                f"{rule.pattern} is a path of {before.name} already, in line {before.spot.line}; write shared: true in "
-                "both if both may give it at the same time"
-            )
-            findings.forgivable(rule.spot, (), problem, instead=f"{before.name} alone gives it")
+            if before is not entry and not (before.is_shared and entry.is_shared):
+                yield rule, before, entry
 
 
 def _device_rules(entry: Entry) -> Iterator[PathRule]:

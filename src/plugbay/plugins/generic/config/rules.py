@@ -260,6 +260,7 @@ class Entry:
         name: what follows the domain: a text, or a template such as ``{vendor}-{model}``.
         domain: of this entry.
         is_shared: whether its paths may be those of other entries too.
+        source: the name of the text that it stands in, for messages.
     """
 
     name: str
@@ -268,6 +269,7 @@ class Entry:
     prefers: PreferenceRule = PreferenceRule.NUMA
     is_shared: bool = False
     spot: Spot = field(default=NOWHERE, compare=False)
+    source: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

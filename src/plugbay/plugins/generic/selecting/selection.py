@@ -135,4 +135,6 @@ class RuleSelection:
         """The words for an entry in a sentence."""
         entry = self._config.entries[index]
         line = f", line {entry.spot.line}" if entry.spot.line else f", number {index + 1}"
-        return f"the entry {entry.name!r}{line}"
+        if len({each.source for each in self._config.entries}) == 1:
+            return f"the entry {entry.name!r}{line}"
+        return f"the entry {entry.name!r} of {entry.source}{line if entry.spot.line > 1 else ''}"  # a flag is a line

@@ -13,8 +13,9 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Final
 
-from plugbay.errors import UsageError
+from plugbay.errors import InvalidGenericConfig, UsageError
 from plugbay.plugins.generic.config.nodes import format_of
+from plugbay.plugins.generic.config.owners import paths_of_two_texts
 from plugbay.plugins.generic.config.problems import ConfigProblem
 from plugbay.plugins.generic.config.reading import DEFAULT_DOMAIN, ReadOptions, parse_device_flag, read_config
 from plugbay.plugins.generic.config.rules import Entry, GenericConfig
@@ -75,18 +76,21 @@ def load_rules(arguments: GenericArguments, file: Path | None) -> GenericConfig:
     Raises:
         UsageError: nothing says which devices, or a preset is not known.
         PathUnusable: the file cannot be read.
-        InvalidGenericConfig: something is wrong with the file, or with a flag.
+        InvalidGenericConfig: something is wrong with the file, or with a flag, or they give the same path.
     """
     if file is None and not arguments.devices and not arguments.presets:
         raise UsageError("`generic` needs --config FILE, --device ENTRY or --preset NAME")
     configs = tuple(_configs(arguments, file))
-    first = configs[0]
+    first, entries = configs[0], tuple(_entries(configs))
+    problems = tuple(paths_of_two_texts(entries))
+    if problems and not arguments.is_lenient:
+        raise InvalidGenericConfig([each.sentence for each in problems])
     return GenericConfig(
         first.source,
-        tuple(_entries(configs)),
+        entries,
         first.settings,
         any(config.has_compat_ids for config in configs),
-        tuple(warning for config in configs for warning in config.warnings),
+        (*(warning for config in configs for warning in config.warnings), *problems),
     )
 
 

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from plugbay.errors import InvalidGenericConfig, PathUnusable, PlugbayError, UsageError
+from plugbay.plugins.generic.machine.machine import SysMachine
+from plugbay.plugins.generic.selecting.selection import select
+from plugbay.plugins.generic.selecting.tree import HostTree
 from plugbay.plugins.generic.serving.arguments import GenericArguments, find_file, load_rules, variable
 
 FUSE = "{name: fuse, groups: [{paths: [{path: /dev/fuse}]}]}"
@@ -89,6 +92,49 @@ def test_a_broken_device_list_of_the_file_does_not_matter_then(file: Path) -> No
 def test_what_is_wrong_is_one_sentence(arguments: GenericArguments, kind: type[PlugbayError], problem: str) -> None:
     with pytest.raises(kind, match=problem):
         resources(arguments)
+
+
+FUSE_TOO = FUSE.replace("name: fuse", "name: other")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            GenericArguments(devices=(("--device 1", FUSE), ("--device 2", FUSE_TOO))),
+            "--device 2:1:33: /dev/fuse is a path of fuse in --device 1 already; write shared: true in both if both may"
+            " give it at the same time",
+        ),
+        (
+            GenericArguments(devices=(("--device", FUSE_TOO),), presets=("fuse",)),
+            "preset fuse:.*: /dev/fuse is a path of other in --device already",
+        ),
+    ],
+)
+def test_a_path_of_two_flags_is_refused_as_one_of_two_entries_of_a_file(
+    arguments: GenericArguments, sentence: str
+) -> None:
+    with pytest.raises(InvalidGenericConfig, match=sentence):
+        load_rules(arguments, None)
+    [warning] = [each for each in load_rules(replace(arguments, is_lenient=True), None).warnings if "path" in each.text]
+    assert "/dev/fuse is a path of " in warning.text
+
+
+def test_a_path_of_two_flags_may_be_shared() -> None:
+    shared = [("--device", each.replace("{name", "{shared: true, name", 1)) for each in (FUSE, FUSE_TOO)]
+    assert len(load_rules(GenericArguments(devices=tuple(shared), domain="a.b"), None).entries) == 2
+
+
+def test_entries_of_several_flags_are_named_by_their_flags(tmp_path: Path) -> None:
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/x").touch()
+    text = "{name: %s, paths: [{path: '%s', anyFile: true}]}"
+    devices = (("--device 1", text % ("one", "/dev/x")), ("--device 2", text % ("two", "/dev/*")))
+    rules = load_rules(GenericArguments(devices=devices, domain="a.b"), None)
+    [trouble] = select(rules, SysMachine(tmp_path / "sys", tmp_path / "dev"), HostTree(tmp_path)).troubles
+    assert trouble.text.startswith(
+        "/dev/x: the entry 'one' of --device 1 gives this already, so the entry 'two' of --device 2 does not"
+    )
 
 
 def test_a_file_with_another_ending_is_yaml(tmp_path: Path) -> None:
