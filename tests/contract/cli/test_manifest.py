@@ -149,3 +149,43 @@ def test_bad_input_is_one_sentence_and_nothing_to_apply(
     assert err.startswith("plugbay: error: ")
     assert problem in err
     assert err.count("\n") == 1
+
+
+LICENCE = "{name: licence, domain: example.com, tokens: 1}"
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "port"),
+    [
+        (("--device", LICENCE), "", 9400),
+        (("--device", LICENCE, "--listen", ":8080"), "", 8080),
+        (("--device", LICENCE, "--listen=[::]:8081"), "", 8081),
+        (("--device", LICENCE, "--compat-metrics"), "", 8080),
+        (("--config", "devices.yaml"), f"listen: 0.0.0.0:8082\ndevices: [{LICENCE}]\n", 8082),
+    ],
+)
+async def test_the_port_that_a_plugin_is_to_listen_at_holds_everywhere(
+    tmp_path: Path, options: tuple[str, ...], text: str, port: int
+) -> None:
+    (tmp_path / "devices.yaml").write_text(text)
+    command = ("generic", *options, *IMAGE, "--with", "network-policy,pod-monitor")
+    code, out, err = await ended(tmp_path, *command)
+    assert (code, err) == (0, "")
+    objects = {each["kind"]: each for each in yaml.safe_load_all(out)}
+    [container] = objects["DaemonSet"]["spec"]["template"]["spec"]["containers"]
+    assert [word for word in container["command"] if "listen" in word or "metrics=" in word] == [f"--metrics=:{port}"]
+    assert container["ports"] == [{"name": "metrics", "containerPort": port}]
+    assert {container[probe]["httpGet"]["port"] for probe in ("readinessProbe", "livenessProbe")} == {"metrics"}
+    assert objects["NetworkPolicy"]["spec"]["ingress"][0]["ports"] == [{"protocol": "TCP", "port": port}]
+    assert objects["PodMonitor"]["spec"]["podMetricsEndpoints"][0]["port"] == "metrics"
+    directory = tmp_path / "chart"
+    assert (await ended(tmp_path, *command, "-o", "helm", "--to", str(directory)))[0] == 0
+    [values] = yaml.safe_load((directory / "values.yaml").read_text())["plugins"].values()
+    assert values.get("port", 9400) == port
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:8080", "unix:/run/metrics.sock", ":0"])
+async def test_an_address_that_no_probe_reaches_is_refused(tmp_path: Path, address: str) -> None:
+    code, _, err = await ended(tmp_path, "generic", "--device", LICENCE, "--listen", address, *IMAGE)
+    assert code == 2
+    assert f"--listen {address}: Prometheus and the kubelet ask from outside the pod; give a port, as :9400" in err

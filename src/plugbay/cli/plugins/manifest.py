@@ -20,13 +20,16 @@ from plugbay.cli.printing.output import show
 from plugbay.errors import DuplicateResource, UsageError
 from plugbay.model.dns import is_name, is_subdomain
 from plugbay.model.selectors import Selector, parse_selector
-from plugbay.sdk.deploying.deployment import FILES, NAMESPACE, Deployment, Extra, default_name
+from plugbay.ops.listening import TcpAddress, parse_address
+from plugbay.sdk.deploying.deployment import FILES, NAMESPACE, PORT, Deployment, Extra, default_name
 from plugbay.sdk.deploying.needs import needs_now
 from plugbay.sdk.deploying.noted_yaml import noted_yaml
 from plugbay.sdk.deploying.objects import check_pod_security, manifest
 from plugbay.sdk.deploying.pod_security import PodSecurity
 from plugbay.sdk.process.sources import Member, known_plugins
 
+_METRICS: Final = "metrics"
+_EVERY_HOST: Final = ("", "0.0.0.0", "::")
 _PRINTED: Final = "yaml"
 _IMAGE: Final = "--image registry.example.com/plugbay:1"
 
@@ -190,6 +193,7 @@ def deployment_of(args: argparse.Namespace) -> Deployment:
         needs=needs,
         targets=tuple(words),
         files=files.texts(),
+        port=_port(args),
         node_selector=selector,
         affinity=tuple(_affinity(each) for each in args.node_affinity),
         runtime_class=args.runtime_class,
@@ -223,7 +227,7 @@ def _options(target: str, args: argparse.Namespace, files: FilesOfPod) -> Iterat
     naming_files = module.FILE_OPTIONS if isinstance(module, TakesFiles) else ()
     for action in parser._actions:
         value, option = getattr(args, action.dest, None), next(iter(action.option_strings), "")
-        if value is None or value == action.default:
+        if value is None or value == action.default or action.dest == _METRICS:  # the DaemonSet names the port
             continue
         if action.nargs == 0:  # a switch
             yield option
@@ -231,6 +235,17 @@ def _options(target: str, args: argparse.Namespace, files: FilesOfPod) -> Iterat
         for each in value if isinstance(value, list) else [value]:
             place = files.add_named(Path(each)) if option in naming_files else each
             yield f"{option}={place.absolute() if isinstance(place, Path) else place}"
+
+
+def _port(args: argparse.Namespace) -> int:
+    """The port of metrics and probes: that which the options of a target, or its file, ask for."""
+    wanted = getattr(args, _METRICS, None)
+    if wanted is None:
+        return PORT
+    address = parse_address(wanted)
+    if isinstance(address, TcpAddress) and address.host in _EVERY_HOST and address.port:
+        return address.port
+    raise UsageError(f"--listen {wanted}: Prometheus and the kubelet ask from outside the pod; give a port, as :{PORT}")
 
 
 def _extras(texts: Sequence[str]) -> Iterator[Extra]:

@@ -13,6 +13,7 @@ from plugbay.sdk.deploying.chart_schema import schema
 from plugbay.sdk.deploying.chart_values import DEFAULTS
 from plugbay.sdk.deploying.daemonset import NAME_LABEL, Fields, Parts, daemon_set, files_volume
 from plugbay.sdk.deploying.dashboard import FILE, LABEL, dashboard
+from plugbay.sdk.deploying.deployment import PORT
 from plugbay.sdk.deploying.noted_yaml import FURTHER, ChartExpression, Noted, Pasted, Wrapped, noted_yaml
 from plugbay.sdk.deploying.objects import CODE, CODE_NOTE, NO_TOKEN
 from plugbay.sdk.deploying.plugin_needs import PluginNeeds
@@ -22,6 +23,7 @@ _EACH: Final = "range $name, $plugin := .Values.plugins"
 _NAME: Final = ChartExpression("$name | quote")
 _NAMESPACE: Final = ChartExpression("$.Release.Namespace | quote")
 _ROLE: Final = ChartExpression('printf "plugbay:%s:%s" $.Release.Namespace $name | quote')
+_PORT: Final = ChartExpression(f"$plugin.port | default {PORT} | int")
 _THIS: Final = ChartExpression(". | quote")
 _SOCKETS_ONLY: Final = PluginNeeds(served=())
 _READS: Final = "if $plugin.readsNodes"
@@ -98,6 +100,8 @@ _PARTS: Final = Parts(
     pull_policy=Wrapped("with ($plugin.image | default $.Values.image).pullPolicy", _THIS),
     pull_secrets=Wrapped("with $.Values.imagePullSecrets", Pasted(".")),
     targets=[Pasted("$plugin.targets")],
+    port=_PORT,
+    metrics=ChartExpression(f'printf "--metrics=:%d" ({_PORT.text}) | quote'),
     annotations=Wrapped(
         'with include "plugbay.code" $plugin', {CODE: Noted(ChartExpression(". | sha256sum | quote"), CODE_NOTE)}
     ),
@@ -123,7 +127,7 @@ def _config_map() -> Fields:
 
 
 def _network_policy() -> Fields:
-    return companions.network_policy(_NAME, _NAMESPACE, Wrapped(_READS, companions.to_api_server()))
+    return companions.network_policy(_NAME, _NAMESPACE, Wrapped(_READS, companions.to_api_server()), _PORT)
 
 
 def _pod_monitor() -> Fields:

@@ -77,6 +77,7 @@ def schema() -> str:
         affinity=_of_v1("Affinity"),
         runtimeClassName=_TEXT,
         readsNodes=_FLAG,
+        port={"type": "integer", "minimum": 1, "maximum": 65535},
         **defaults,
     ) | {"required": ["targets"]}
     name = {"pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63}

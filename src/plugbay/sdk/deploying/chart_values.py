@@ -8,7 +8,7 @@ from typing import Final
 from plugbay.model.images import with_default_tag
 from plugbay.sdk.deploying import rights
 from plugbay.sdk.deploying.daemonset import Fields
-from plugbay.sdk.deploying.deployment import CRITICAL, EVERYWHERE, Deployment, Extra, image_name
+from plugbay.sdk.deploying.deployment import CRITICAL, EVERYWHERE, PORT, Deployment, Extra, image_name
 from plugbay.sdk.deploying.noted_yaml import Noted, noted_yaml
 from plugbay.sdk.deploying.objects import affinity_of
 from plugbay.sdk.deploying.plugin_needs import PluginNeeds
@@ -36,6 +36,7 @@ _EXAMPLE: Final = """\
 # The plugins: a DaemonSet for each, with its name. `plugbay manifest -o helm` writes the values of a plugin.
 #   targets          what `plugbay serve` serves, with its options
 #   files            texts by their names in /plugin: a config file, code of plugins
+#   port             of metrics and probes, in place of 9400
 #   env, resources, securityContext, volumes, volumeMounts, nodeSelector, affinity, tolerations, runtimeClassName,
 #   priorityClassName, updateStrategy
 #                    as v1 has them; the volume of the kubelet's sockets is there anyway
@@ -100,6 +101,8 @@ def _plugins(deployment: Deployment, **further: object) -> Fields:
 def _plugin(deployment: Deployment) -> Iterable[tuple[str, object]]:
     needs = deployment.needs
     yield "targets", list(deployment.targets)
+    if deployment.port != PORT:
+        yield "port", deployment.port
     own = {
         "priorityClassName": deployment.priority_class,
         "tolerations": [dict(each) for each in deployment.tolerations],

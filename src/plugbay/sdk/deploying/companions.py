@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from plugbay.sdk.deploying.daemonset import NAME_LABEL, PORT, Fields, metadata
+from plugbay.sdk.deploying.daemonset import NAME_LABEL, Fields, metadata
 from plugbay.sdk.deploying.noted_yaml import Noted
 
 ENFORCED: Final = "pod-security.kubernetes.io/enforce"
@@ -77,9 +77,9 @@ def pod_monitor(name: object, namespace: object, labels: Mapping[str, object] | 
     }
 
 
-def network_policy(name: object, namespace: object, egress: object | None) -> Fields:
+def network_policy(name: object, namespace: object, egress: object | None, port: object) -> Fields:
     """A policy that lets in readers of the metrics only; ``egress`` may go out, or nothing if that is None."""
-    ingress = [{"ports": [{"protocol": "TCP", "port": PORT}]}]
+    ingress = [{"ports": [{"protocol": "TCP", "port": port}]}]
     spec: Fields = {
         "podSelector": {"matchLabels": {NAME_LABEL: name}},
         "policyTypes": ["Ingress", "Egress"],

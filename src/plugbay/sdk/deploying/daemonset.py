@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from plugbay.sdk.deploying.deployment import FILES
+from plugbay.sdk.deploying.deployment import FILES, PORT
 from plugbay.sdk.deploying.noted_yaml import Noted, Wrapped
 from plugbay.sdk.deploying.plugin_needs import KUBELET_ROOT
 from plugbay.values import dataclass
@@ -17,7 +17,6 @@ from plugbay.values import dataclass
 Fields = dict[str, object]
 
 NAME_LABEL: Final = "app.kubernetes.io/name"
-PORT: Final = 9400
 _SERVE: Final = ("plugbay", "serve")
 
 
@@ -28,6 +27,7 @@ class Parts:
     Attributes:
         about: the comment at the top.
         targets: further words of the command.
+        port: of metrics and probes; ``metrics`` is the word of the command for it.
         files: the volume of the ConfigMap with the mount, or None.
         pull_policy, pull_secrets: how the image is had; a chart's only.
         automount: whether the pod gets a token for the API server.
@@ -47,6 +47,8 @@ class Parts:
     priority_class: object
     tolerations: object
     update: object
+    port: object = PORT
+    metrics: object = f"--metrics=:{PORT}"
     annotations: object = None
     env: object = None
     service_account: object = None
@@ -101,9 +103,9 @@ def _container(parts: Parts) -> Fields:
         name="plugin",
         image=parts.image,
         imagePullPolicy=parts.pull_policy,
-        command=[*_SERVE, *parts.targets, f"--root={KUBELET_ROOT}", f"--metrics=:{PORT}"],
+        command=[*_SERVE, *parts.targets, f"--root={KUBELET_ROOT}", parts.metrics],
         env=parts.env,
-        ports=[{"name": "metrics", "containerPort": PORT}],
+        ports=[{"name": "metrics", "containerPort": parts.port}],
         readinessProbe=Noted(ready, "Ready once the kubelet has registered every resource and reads its devices."),
         livenessProbe=alive,
         resources=parts.resources,

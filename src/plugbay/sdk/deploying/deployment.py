@@ -23,6 +23,8 @@ FILES: Final = "/plugin"
 MAX_CONFIG_MAP: Final = 1024 * 1024
 NAMESPACE: Final = "kube-system"
 """The namespace of deployments that are told none."""
+PORT: Final = 9400
+"""The port of metrics and probes of deployments that are told none."""
 CRITICAL: Final = "system-node-critical"
 EVERYWHERE: Final[Sequence[Mapping[str, object]]] = ({"operator": "Exists"},)
 """Tolerations of everything."""
@@ -59,6 +61,7 @@ class Deployment:
         name: of the DaemonSet, and the value of its label.
         targets: the arguments of ``plugbay serve`` that say what to serve.
         files: texts by their names in `FILES`.
+        port: of metrics and probes.
         node_selector: labels of the nodes; none for all nodes.
         affinity: conditions on labels of nodes, one set of which has to hold; none for all nodes.
         tolerations: as v1 has them.
@@ -73,6 +76,7 @@ class Deployment:
     needs: PluginNeeds
     targets: tuple[str, ...]
     files: Mapping[str, str] = field(default_factory=dict)
+    port: int = PORT
     node_selector: Mapping[str, str] = field(default_factory=dict)
     affinity: tuple[Selector, ...] = ()
     tolerations: Sequence[Mapping[str, object]] = EVERYWHERE

@@ -43,7 +43,7 @@ def manifest(deployment: Deployment) -> list[Fields]:
     objects.append(_daemon_set(deployment, level=pods_level))
     if Extra.NETWORK_POLICY in extras:
         outgoing = companions.to_api_server() if reads else None
-        objects.append(companions.network_policy(name, namespace, outgoing))
+        objects.append(companions.network_policy(name, namespace, outgoing, deployment.port))
     if Extra.POD_MONITOR in extras:
         objects.append(companions.pod_monitor(name, namespace, dict(sorted(deployment.monitor_labels.items()))))
     if Extra.DASHBOARD in extras:
@@ -77,6 +77,8 @@ def _daemon_set(deployment: Deployment, *, level: PodSecurity | None = None) -> 
         about=about,
         image=deployment.image,
         targets=deployment.targets,
+        port=deployment.port,
+        metrics=f"--metrics=:{deployment.port}",
         annotations=annotations,
         env=rights.env(needs) or None,
         resources=Noted(rights.resources(needs), measured),
