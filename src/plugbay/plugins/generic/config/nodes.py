@@ -5,7 +5,6 @@ A value is not taken for a number here: ``0407`` stays ``0407``, until a field s
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from enum import Enum, auto
 from typing import Final
@@ -107,23 +106,6 @@ def read_yaml(text: str, *, source: str) -> Node | None:
     return _YamlNodes(source).read(found[0]) if found else None
 
 
-def read_json(text: str, *, source: str) -> Node | None:
-    """The value of a JSON text; None for an empty one.
-
-    Raises:
-        InvalidDocument: not JSON.
-    """
-    if not text.strip():
-        return None
-    try:
-        json.loads(text, parse_int=str)  # a field says what a number means, and Python refuses 4,300 digits
-    except json.JSONDecodeError as error:
-        raise InvalidDocument(
-            f"not valid JSON: {error.msg}", line=error.lineno, column=error.colno, source=source
-        ) from error
-    return read_yaml(text, source=source)
-
-
 def _is_nothing(node: yaml.Node) -> bool:
     return isinstance(node, yaml.ScalarNode) and node.tag == f"{_TAG}null"
 
@@ -175,7 +157,7 @@ class _YamlNodes:
     def _entry(self, key: yaml.Node, value: yaml.Node) -> Keyed:
         if not isinstance(key, yaml.ScalarNode):
             raise _refused(key, "a key must be a text", self._source)
-        return Keyed(_text(key.value), _spot(key), self.read(value))
+        return Keyed(whole_text(key.value), _spot(key), self.read(value))
 
     def _scalar(self, node: yaml.ScalarNode) -> Scalar:
         kinds = {
@@ -189,7 +171,7 @@ class _YamlNodes:
         kind = kinds.get(node.tag.removeprefix(_TAG))
         if kind is None:
             raise self._foreign_tag(node)
-        return Scalar(_text(node.value), kind, _spot(node), is_quoted=node.style is not None)
+        return Scalar(whole_text(node.value), kind, _spot(node), is_quoted=node.style is not None)
 
     def _foreign_tag(self, node: yaml.Node) -> InvalidDocument:
         return _refused(node, f"the YAML tag {node.tag.replace(_TAG, '!!')} has no meaning here", self._source)
@@ -204,7 +186,7 @@ def _refused(node: yaml.Node, problem: str, source: str) -> InvalidDocument:
     return InvalidDocument(problem, line=spot.line, column=spot.column, source=source)
 
 
-def _text(text: str) -> str:
+def whole_text(text: str) -> str:
     """The text, whose surrogates (of JSON's escapes) are joined, and a replacement character where one is alone."""
     if text.isascii():
         return text

@@ -14,7 +14,7 @@ from plugbay.plugins.generic.config.dialects import (
     section_of,
 )
 from plugbay.plugins.generic.config.fields import ENTRY, FILE
-from plugbay.plugins.generic.config.nodes import ConfigFormat, Keyed, Keys, Node, Scalar, Series, read_json, read_yaml
+from plugbay.plugins.generic.config.nodes import ConfigFormat, Keyed, Keys, Node, Scalar, Series, read_yaml
 from plugbay.plugins.generic.config.owners import refuse_paths_of_two
 from plugbay.plugins.generic.config.problems import ConfigFindings, ConfigProblem, in_order
 from plugbay.plugins.generic.config.records import NO_RECORD, Record
@@ -143,9 +143,11 @@ def _tree(text: str, source: str, language: ConfigFormat) -> Node | None:
         case ConfigFormat.YAML:
             return read_yaml(text, source=source)
         case ConfigFormat.JSON:
+            # Imported here, as below: a process with another file does without.
+            from plugbay.plugins.generic.config.json_nodes import read_json
+
             return read_json(text, source=source)
         case ConfigFormat.TOML:
-            # Imported here: a process with another file does without a parser of TOML.
             from plugbay.plugins.generic.config.toml_nodes import read_toml
 
             return read_toml(text, source=source)

@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugbay.errors import InvalidGenericConfig
+from plugbay.plugins.generic.config.json_nodes import read_json
 from plugbay.plugins.generic.config.nodes import ConfigFormat, Keys, Node, Scalar, ScalarKind, Series, format_of
-from plugbay.plugins.generic.config.reading import ReadOutcome, examine_config, read_config
+from plugbay.plugins.generic.config.reading import ReadOptions, ReadOutcome, examine_config, read_config
+from plugbay.plugins.generic.config.spots import Spot
 from plugbay.plugins.generic.config.toml_nodes import read_toml
 
 YAML = """\
@@ -74,6 +76,59 @@ def test_problems_in_json_have_their_places() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"domain": "a.b", "devices"\n : [{"name": "ab", "paths": ["/dev/null"]}]}',
+        '{"domain": "a.b", "x\x7f": 1, "devices": [{"name": "ab", "paths": ["/dev/null"], "env": {"A": "\x7f"}}]}',
+        f'{{"{"x" * 2000}": 1, "domain": "a.b", "devices": [{{"name": "ab", "paths": ["/dev/null"]}}]}}',
+        '\r\n\t{"domain":"a.b","devices":[{"name":"ab","paths":["\\/dev\\/null"]}],"a":[],"b":{},"c":[{}]}\n',
+    ],
+    ids=["colon", "delete", "key", "blanks"],
+)
+def test_whatever_is_json_is_read(text: str) -> None:
+    read = examine_config(text, source="f", language=ConfigFormat.JSON, options=ReadOptions(is_lenient=True))
+    assert read.errors == ()
+    assert read.config is not None
+    assert [entry.name for entry in read.config.entries] == ["ab"]
+
+
+VALUES = st.recursive(
+    st.integers(-9, 10**30) | st.booleans() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=9,
+)
+
+
+@given(value=st.dictionaries(st.text(), VALUES), is_ascii=st.booleans(), indent=st.sampled_from([None, 0, 2]))
+def test_json_is_read_as_json_does(value: object, is_ascii: bool, indent: int | None) -> None:
+    read = read_json(json.dumps(value, ensure_ascii=is_ascii, indent=indent), source="f")
+    assert read is not None
+    assert plain(read) == value
+
+
+def test_scalars_of_json_are_their_characters() -> None:
+    read = read_json('[1e400, -0.50, "\\ud83c\\udf89\\ud800", null]', source="f")
+    assert isinstance(read, Series)
+    scalars = [(each.text, each.kind) for each in read.items if isinstance(each, Scalar)]
+    assert scalars == [
+        ("1e400", ScalarKind.FLOAT),
+        ("-0.50", ScalarKind.FLOAT),
+        ("\U0001f389\ufffd", ScalarKind.TEXT),
+        ("null", ScalarKind.NULL),
+    ]
+
+
+def test_places_in_json_are_those_of_values_and_keys() -> None:
+    read = read_json('{\n  "a" :\n [1,\n"b"]}', source="f")
+    assert isinstance(read, Keys)
+    [entry] = read.entries
+    assert isinstance(entry.node, Series)
+    assert [each.spot for each in (read, entry, entry.node, *entry.node.items)] == [
+        *(Spot(1, 1), Spot(2, 3), Spot(3, 2), Spot(3, 3), Spot(4, 1)),
+    ]
+
+
 def test_problems_in_toml_have_their_places() -> None:
     text = TOML.replace("count = 3", "count = -3").replace("0x10c4", "1209").replace("mountPath", "mountpth")
     assert [each.partition(": wants")[0].partition("; did")[0] for each in problems(text, ConfigFormat.TOML)] == [
@@ -93,6 +148,11 @@ BROKEN = {
     "yaml alias": ("devices: &a [*a]\n", ConfigFormat.YAML, "f:1:10: an alias stands for something that holds it"),
     "yaml key": ("? [a]\n: 1\n", ConfigFormat.YAML, "f:1:3: a key must be a text"),
     "json": ('{"devices": [}', ConfigFormat.JSON, "f:1:14: not valid JSON"),
+    "not a number in json": ('{"x":\n NaN}', ConfigFormat.JSON, "f:2:2: not valid JSON: NaN is not a number there"),
+    "deep json": ("[" * 50000 + "]" * 50000, ConfigFormat.JSON, "f:1:1: is nested too deeply"),
+    "less deep json": ("[" * 900 + "]" * 900, ConfigFormat.JSON, "f:1:1: "),
+    "wide json": ("[" + "1," * 100_000 + "1]", ConfigFormat.JSON, "f:1:200000: holds more than 100000 values"),
+    "null in json": ("null", ConfigFormat.JSON, "f:1:1: is empty"),
     "yaml as json": ("devices: []", ConfigFormat.JSON, "f:1:1: not valid JSON"),
     "toml": ("[devices]\nx =\n", ConfigFormat.TOML, "f:2:4: not valid TOML"),
     "toml end": ('x = """', ConfigFormat.TOML, "f:1:1: not valid TOML"),

@@ -238,7 +238,7 @@ WRONG = {
     "{name: x, interfaces: {bus: usb}, interfaceName: lo}": "f:3:52: devices[0].interfaceName: lo is the name",
     "{name: x, interfaces: {bus: usb}, count: 2}": "f:3:37: devices[0].count: means nothing with interfaces, only with "
     "paths or usb or match; a network interface is in one pod at a time",
-    "{name: x, interfaces: {bus: usb}, onePerContainer: true}": "f:3:37: devices[0].onePerContainer: means nothing with",
+    "{name: x, interfaces: {bus: usb}, onePerContainer: true}": "f:3:37: devices[0].onePerContainer: means",
     "{name: x, match: {vendor: []}}": "f:3:29: devices[0].match.vendor: is empty, so that nothing could match",
     "{name: Fuse, tokens: 1}": "f:3:4: devices[0].name: 'Fuse' is not the name of a resource: lower-case letters, "
     'digits, and -, _ or . between them, 63 characters at most; did you mean "fuse"?',

@@ -133,8 +133,8 @@ def test_why_a_set_of_usb_devices_has_no_unit(bench: Bench) -> None:
     pair = RuleGroup(Usb((UsbRule(0x10C4, 0xEA60, spot=Spot(3, 9)), UsbRule(1, 1, spot=Spot(4, 9)))))
     [text] = texts(explained(bench, "/dev/bus/usb/001/002", entry("pair", pair)))
     assert text == (
-        "It matches, but 1 device matches rule 1 (line 3), no device matches rule 2 (line 4); several rules in one list "
-        "choose sets with a device for each rule, and none is complete: write a group for each rule if they are "
+        "It matches, but 1 device matches rule 1 (line 3), no device matches rule 2 (line 4); several rules in one "
+        "list choose sets with a device for each rule, and none is complete: write a group for each rule if they are "
         "alternatives."
     )
     needy = RuleGroup(Usb((UsbRule(0x10C4, 0xEA60),), nodes=(node(where(subsystem="hidraw")),)))
