@@ -36,7 +36,7 @@ from plugbay.plugins.generic.config.text_checks import (
     template_problem,
     variable_problem,
 )
-from plugbay.plugins.generic.config.usb_ids import parse_usb_id
+from plugbay.plugins.generic.config.usb_ids import is_plain_number, parse_usb_id
 from plugbay.values import dataclass
 
 MOST_UNITS: Final = 100_000
@@ -58,6 +58,10 @@ class UsbIdShape:
         if isinstance(number, str):
             context.findings.error(node.spot, path, number)
             return WRONG
+        if context.is_file and not context.has_decimal_ids and is_plain_number(node):
+            decimal = f"to squat's plugin it is the decimal number in a file, which is the ID {int(node.text):04x}"
+            text = f'is taken for the hexadecimal ID {number:04x}; {decimal}: write "{number:04x}" in quotes'
+            context.findings.warn(node.spot, path, text)
         return number
 
     def schema(self, definitions: Definitions) -> dict[str, Any]:

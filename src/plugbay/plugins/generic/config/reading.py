@@ -166,7 +166,7 @@ class _FileReader:
     def _file(self, node: Node) -> GenericConfig:
         if self._options.skips_devices:
             node = _without_devices(node)
-        context = ShapeContext(self._findings, self._language, _has_decimal_ids(node))
+        context = ShapeContext(self._findings, self._language, _has_decimal_ids(node), is_file=True)
         read = FILE.read(node, (), context)
         record = read if isinstance(read, Record) else NO_RECORD
         if isinstance(node, Keys) and not record.has("devices") and not self._options.skips_devices:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from plugbay.plugins.generic.config.nodes import Node, Scalar, ScalarKind
+from plugbay.plugins.generic.config.nodes import ConfigFormat, Node, Scalar, ScalarKind
+from plugbay.plugins.generic.config.problems import short
 from plugbay.plugins.generic.config.records import ConfigField as Field
 from plugbay.plugins.generic.config.records import RecordShape
 from plugbay.plugins.generic.config.shapes import (
@@ -17,7 +18,7 @@ from plugbay.plugins.generic.config.shapes import (
     ShapeContext,
     refuse,
 )
-from plugbay.plugins.generic.config.usb_ids import parse_usb_id
+from plugbay.plugins.generic.config.usb_ids import other_number, parse_usb_id
 from plugbay.values import dataclass
 
 PROPERTIES: Final = {
@@ -39,51 +40,106 @@ PROPERTIES: Final = {
 }
 """Properties by which devices are chosen, each with its description."""
 
-_PLAIN_HEX: Final = re.compile("[0-9a-fA-F]{4}|[0-9a-fA-F]{6}")
+_ID: Final = re.compile("[0-9a-fA-F]{4}")
+_CUT_ID: Final = re.compile("(?=.*[0-9])[0-9a-fA-F]{1,3}")
+"""A number without its zeros; three letters may be the name of a vendor."""
+_HEX: Final = re.compile("[0-9a-f]+")
+_PREFIX: Final = "0x"
 _WILD: Final = frozenset("*?[")
 _ID_DIGITS: Final = 4
-_IDS: Final = ("vendor", "product")
+_CLASS_DIGITS: Final = (2, 6)
 _EMPTINESS: Final = "is empty, so that nothing could match; write a pattern, or leave the field out"
 _PATTERN: Final = "Shell pattern (*, ?, [a-z]), or a list of which one has to match."
+_NUMBERS: Final = (ScalarKind.INTEGER, ScalarKind.FLOAT)
 
 
 @dataclass(frozen=True, slots=True)
 class PatternShape:
-    """A shell pattern; a number is the text that its characters are.
-
-    Attributes:
-        is_hex: whether it is for a hexadecimal number, which sysfs shows in lower case; here without its ``0x``.
-        is_id: whether that has four digits.
-    """
-
-    is_hex: bool = False
-    is_id: bool = False
+    """A shell pattern; a number is the text that its characters are."""
 
     def read(self, node: Node, path: FieldPath, context: ShapeContext) -> object:
         """The pattern as it matches what devices are known by."""
         if not isinstance(node, Scalar) or node.kind is ScalarKind.NULL:
             return refuse(node, path, context, "a pattern or a list of patterns")
-        if self.is_id and node.kind in (ScalarKind.INTEGER, ScalarKind.FLOAT):
-            number = parse_usb_id(node, language=context.language)
-            if isinstance(number, str):
-                context.findings.error(node.spot, path, number)
-                return WRONG
-            return f"{number:04x}"
-        if not self.is_hex:
-            return node.text
-        if node.text.lower().startswith("0x"):
-            digits = node.text.lower().removeprefix("0x")
-            return digits.zfill(_ID_DIGITS) if self.is_id and not set(digits) & _WILD else digits
-        return node.text.lower() if _PLAIN_HEX.fullmatch(node.text) else node.text
+        problem = "" if node.text else _EMPTINESS
+        pattern = self.pattern(node, context) if node.text else ""
+        if isinstance(pattern, PatternProblem):
+            problem = pattern.text
+        if problem:
+            context.findings.error(node.spot, path, problem)
+            return WRONG
+        return pattern
+
+    def pattern(self, scalar: Scalar, context: ShapeContext) -> str | PatternProblem:
+        """The pattern that the characters of a value say, or what is wrong with them."""
+        return scalar.text
 
     def schema(self, definitions: Definitions) -> dict[str, Any]:
         """A text, or a number that is one."""
         return {"type": ["string", "number", "boolean"]}
 
 
+@dataclass(frozen=True, slots=True)
+class PatternProblem:
+    """The reason for which a value is not a pattern that could match; ``text`` is a sentence."""
+
+    text: str
+
+
+class IdPatternShape(PatternShape):
+    """A pattern for the ID of a vendor or a product, which sysfs shows in four digits in lower case, or for a name."""
+
+    def pattern(self, scalar: Scalar, context: ShapeContext) -> str | PatternProblem:
+        if scalar.kind in _NUMBERS:
+            number = parse_usb_id(scalar, language=context.language)
+            return PatternProblem(number) if isinstance(number, str) else f"{number:04x}"
+        text = scalar.text.lower()
+        if text.startswith(_PREFIX):
+            digits = text.removeprefix(_PREFIX)
+            return digits if set(digits) & _WILD else digits.zfill(_ID_DIGITS)
+        if _ID.fullmatch(text) or _CUT_ID.fullmatch(text):
+            return text.zfill(_ID_DIGITS)
+        return scalar.text
+
+
+class ClassPatternShape(PatternShape):
+    """A pattern for a class, which sysfs shows in two digits (USB) or in six (PCI), in lower case."""
+
+    def pattern(self, scalar: Scalar, context: ShapeContext) -> str | PatternProblem:
+        text = scalar.text.lower()
+        digits = text.removeprefix(_PREFIX)
+        if not _HEX.fullmatch(digits):
+            return digits if text.startswith(_PREFIX) else scalar.text
+        is_prefixed = text.startswith(_PREFIX)
+        quoted = f'write "{_whole_class(digits)}" in quotes'
+        if scalar.kind in _NUMBERS and not is_prefixed:
+            if context.language is not ConfigFormat.YAML:
+                problem = f"a number in {context.language.name} is decimal"
+            else:
+                problem = other_number(text)
+            if problem:
+                return PatternProblem(f"{scalar.text} is ambiguous: {problem}, and classes are hexadecimal; {quoted}")
+        if is_prefixed and len(digits) + 1 in _CLASS_DIGITS:
+            digits = f"0{digits}"
+        if len(digits) in _CLASS_DIGITS:
+            return digits
+        return PatternProblem(
+            f"{short(scalar.text)} matches no class, as one has two digits (USB) or six (PCI); {quoted}"
+        )
+
+
+def _whole_class(digits: str) -> str:
+    """The class, or the pattern of classes, that is probably meant by some digits."""
+    if len(digits) in (1, 3, 5):
+        digits = f"0{digits}"
+    return f"{digits}*" if len(digits) == _ID_DIGITS else digits[: _CLASS_DIGITS[-1]]
+
+
+_SHAPES: Final = {"vendor": IdPatternShape(), "product": IdPatternShape(), "class": ClassPatternShape()}
+
+
 def _patterns(name: str = "") -> ListShape:
-    is_id = name in _IDS
-    return ListShape(PatternShape(is_id or name == "class", is_id), takes_one=True, emptiness=_EMPTINESS)
+    return ListShape(_SHAPES.get(name, PatternShape()), takes_one=True, emptiness=_EMPTINESS)
 
 
 def selector_fields() -> tuple[Field, ...]:

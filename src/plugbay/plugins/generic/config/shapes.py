@@ -31,11 +31,17 @@ WRONG: Final = Wrong.WRONG
 
 @dataclass(frozen=True, slots=True)
 class ShapeContext:
-    """The text that is read, as far as it decides what its characters mean."""
+    """The text that is read, as far as it decides what its characters mean.
+
+    Attributes:
+        has_decimal_ids: whether USB IDs without quotes are decimal numbers, as squat's plugin reads them in files.
+        is_file: whether squat's plugin would read them so; it reads those of flags as ours does.
+    """
 
     findings: ConfigFindings
     language: ConfigFormat
     has_decimal_ids: bool = False
+    is_file: bool = False
 
 
 class ValueShape(Protocol):

@@ -40,12 +40,22 @@ def parse_usb_id(scalar: Scalar, *, language: ConfigFormat, is_decimal: bool = F
     return int(found[1], 16)
 
 
+def is_plain_number(scalar: Scalar) -> bool:
+    """Whether an ID is written in decimal digits alone, and not in quotes."""
+    return scalar.kind is ScalarKind.INTEGER and scalar.text.isdecimal()
+
+
 def _rewritten(text: str) -> str:
-    """Another number that YAML takes the digits for, so that programs that write the file anew change them."""
+    """The words for what may have become of the digits, as programs that write the file anew change numbers."""
+    return "a number in YAML may have lost its zeros" if len(text) < _DIGITS else other_number(text)
+
+
+def other_number(text: str) -> str:
+    """The words for another number that YAML takes hexadecimal digits for; empty if it takes them for the decimal."""
     if _FLOAT.fullmatch(text):
         return "to YAML it is a number with an exponent"
-    if len(text) < _DIGITS:
-        return "a number in YAML may have lost its zeros"
+    if text.lower().startswith("0b"):
+        return "to YAML it is a binary number"
     return "to YAML it is an octal number" if text.startswith("0") else ""
 
 

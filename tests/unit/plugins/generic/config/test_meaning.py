@@ -111,7 +111,10 @@ SELECTORS = {
     "{vendor: 0x10C*}": Where("vendor", ("10c*",)),
     "{vendor: '0x407'}": Where("vendor", ("0407",)),
     "{class: 0x030000}": Where("class", ("030000",)),
-    "{class: [0x03*, 0C03, '08']}": Where("class", ("03*", "0c03", "08")),
+    "{class: [0x03*, 0C03*, '08', 0x3, 0x30000, 0C0330, 12]}": Where(
+        "class", ("03*", "0C03*", "08", "03", "030000", "0c0330", "12")
+    ),
+    "{vendor: ['46d', 46D, bad, ACE]}": Where("vendor", ("046d", "046d", "bad", "ACE")),
     "{name: 0x1}": Where("name", ("0x1",)),
     "{vendor: ATA}": Where("vendor", ("ATA",)),
     "{serial: 0001}": Where("serial", ("0001",)),
@@ -243,6 +246,9 @@ WRONG = {
     "{name: Fuse, tokens: 1}": "f:3:4: devices[0].name: 'Fuse' is not the name of a resource: lower-case letters, "
     'digits, and -, _ or . between them, 63 characters at most; did you mean "fuse"?',
     "{name: x, match: {vendor: 0407}}": "f:3:29: devices[0].match.vendor: 0407 is ambiguous",
+    "{name: x, match: {serial: ''}}": "f:3:29: devices[0].match.serial: is empty, so that nothing could match",
+    "{name: x, match: {name: [a, '']}}": "f:3:31: devices[0].match.name[1]: is empty, so that nothing could match",
+    "{name: x, match: {attr: {s: ''}}}": "f:3:31: devices[0].match.attr.s: is empty, so that nothing could match",
     "{name: x, match: {vendor: 407}}": "f:3:29: devices[0].match.vendor: 407 is ambiguous",
     "{name: x, match: {attrs: {a: b}}}": "f:3:21: devices[0].match.attrs: is not a known field; write attr",
     "{name: x, match: {not: {}}}": "f:3:26: devices[0].match.not: is empty",
@@ -260,6 +266,23 @@ WRONG = {
 @pytest.mark.parametrize(("entry", "words"), WRONG.items(), ids=WRONG)
 def test_what_is_wrong_is_told_with_its_place(entry: str, words: str) -> None:
     assert problem(entry).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("8", "'8' matches no class, as one has two digits (USB) or six (PCI); write \"08\" in quotes"),
+        ("'300'", "'300' matches no class, as one has two digits (USB) or six (PCI); write \"0300*\" in quotes"),
+        ("0c03", "'0c03' matches no class, as one has two digits (USB) or six (PCI); write \"0c03*\" in quotes"),
+        ("0x300", "'0x300' matches no class, as one has two digits (USB) or six (PCI); write \"0300*\" in quotes"),
+        ("30000", "'30000' matches no class, as one has two digits (USB) or six (PCI); write \"030000\" in quotes"),
+        ("08", '08 is ambiguous: to YAML it is an octal number, and classes are hexadecimal; write "08" in quotes'),
+        ("030000", "030000 is ambiguous: to YAML it is an octal number, and classes are hexadecimal"),
+        ("1e1000", "1e1000 is ambiguous: to YAML it is a number with an exponent, and classes are hexadecimal"),
+    ],
+)
+def test_classes_that_match_nothing_or_are_ambiguous_are_told_with_what_to_write(text: str, words: str) -> None:
+    assert problem(f"{{name: x, match: {{class: {text}}}}}").startswith(f"f:3:28: devices[0].match.class: {words}")
 
 
 def test_the_lenient_do_not_choose_everything_by_a_misspelt_property() -> None:

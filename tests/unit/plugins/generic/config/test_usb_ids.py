@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plugbay.plugins.generic.config.nodes import ConfigFormat, Scalar, ScalarKind, read_yaml
+from plugbay.plugins.generic.config.reading import examine_config, parse_device_flag
 from plugbay.plugins.generic.config.usb_ids import parse_usb_id
 
 GOOD = {
@@ -32,6 +33,7 @@ BAD = {
     "407": 'write "0407" in quotes',
     "0407": '0407 is ambiguous: to YAML it is an octal number, and IDs are hexadecimal; write "0407" in quotes',
     "0089": 'write "0089" in quotes',
+    "0b11": '0b11 is ambiguous: to YAML it is a binary number, and IDs are hexadecimal; write "0b11" in quotes',
     "1e10": 'number with an exponent, and IDs are hexadecimal; write "1e10" in quotes',
     "1e1": 'write "01e1" in quotes',
     "7": 'write "0007" in quotes',
@@ -78,3 +80,15 @@ def test_old_files_may_ask_for_decimal_numbers(text: str, number: int) -> None:
 def test_numbers_without_quotes_are_known_as_such() -> None:
     assert scalar("0407").kind is ScalarKind.INTEGER
     assert scalar("1e10").kind is ScalarKind.FLOAT
+
+
+def test_a_file_with_an_id_that_squats_plugin_takes_for_another_is_told() -> None:
+    text = "domain: a.b\ndevices: [{name: x, usb: [{vendor: 1209, product: 0x10, serial: 1209}, {vendor: 10c4}]}]"
+    read = examine_config(text, source="f")
+    assert [each.sentence for each in (*read.errors, *read.warnings)] == [
+        "f:2:36: devices[0].usb[0].vendor: is taken for the hexadecimal ID 1209; to squat's plugin it is the decimal "
+        'number in a file, which is the ID 04b9: write "1209" in quotes'
+    ]
+    assert examine_config(f"compat: decimalUsbIds\n{text}", source="f").warnings == ()
+    assert examine_config(text.replace("1209", '"1209"'), source="f").warnings == ()
+    assert parse_device_flag("{name: x, domain: a.b, usb: [{vendor: 1209}]}", source="--device").warnings == ()
