@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,7 +15,7 @@ import pytest
 
 from plugbay.cli.arguments.targets.generic import from_options
 from plugbay.cli.main import make_parser
-from plugbay.errors import AllocateFailed
+from plugbay.errors import AllocateFailed, UsageError
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import PodUid
 from plugbay.ops.http_client import UnixHttpClient
@@ -151,6 +152,16 @@ def test_metrics_of_squats_plugin_are_where_it_has_them() -> None:
     args = make_parser().parse_args(command)
     from_options(args)
     assert args.metrics == ":8080"
+
+
+@pytest.mark.parametrize(
+    ("domain", "words"),
+    [("", "--domain is empty; write the part in front of the /"), ("A.b", "--domain 'A.b' is not a")],
+)
+def test_a_domain_that_no_resource_can_have_is_refused(domain: str, words: str) -> None:
+    args = make_parser().parse_args(["serve", "generic", "--preset", "fuse", "--domain", domain])
+    with pytest.raises(UsageError, match=re.escape(words)):
+        from_options(args)
 
 
 async def test_the_file_names_the_level_of_the_log_where_nothing_else_does(plugbay: Plugbay) -> None:

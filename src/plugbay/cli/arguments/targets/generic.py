@@ -117,6 +117,7 @@ def from_options(args: argparse.Namespace) -> Sequence[Member]:
     if variables.get("VERSION", "").lower() == "true":  # alone: many have a variable with a version of their own
         sys.stdout.write(f"{_VERSION_LINE}\n")
         raise SystemExit(0)
+    _check_domain(args.generic_domain)
     given = args.generic_devices or []
     places = ["--device"] if len(given) == 1 else [f"--device {number}" for number in range(1, len(given) + 1)]
     arguments = GenericArguments(
@@ -152,6 +153,19 @@ def _in_pod(source: GenericSource, args: argparse.Namespace) -> GenericSource:
 
     args.machine_root = root_in_pod(source.config)
     return GenericSource(replace(source.settings, root=args.machine_root)) if args.machine_root != _ROOT else source
+
+
+def _check_domain(domain: str | None) -> None:
+    """Check what ``--domain`` says, if it is given.
+
+    Raises:
+        UsageError: no resource can have it, such as an empty one.
+    """
+    from plugbay.errors import UsageError
+    from plugbay.plugins.generic.config.text_checks import domain_problem
+
+    if domain is not None and (problem := domain_problem(domain)):
+        raise UsageError(f"--domain {problem}")
 
 
 def _choose_kubelet(args: argparse.Namespace, directory: Path | str | None) -> None:

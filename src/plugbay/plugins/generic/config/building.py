@@ -9,7 +9,7 @@ from plugbay.plugins.generic.config.compat import Compat
 from plugbay.plugins.generic.config.entry_names import EntryName, parse_entry_name
 from plugbay.plugins.generic.config.fields import GROUP_FIELDS, KINDS
 from plugbay.plugins.generic.config.globs import Glob, parse_glob
-from plugbay.plugins.generic.config.problems import ConfigFindings
+from plugbay.plugins.generic.config.problems import ConfigFindings, short
 from plugbay.plugins.generic.config.records import Record
 from plugbay.plugins.generic.config.rules import (
     Entry,
@@ -27,6 +27,7 @@ from plugbay.plugins.generic.config.rules import (
     What,
 )
 from plugbay.plugins.generic.config.selectors import node_rule_of, selector_of
+from plugbay.plugins.generic.config.template_names import may_have, names_in, names_never_there
 
 _ONLY_WITH = {
     "bundle": ("usb",),
@@ -38,6 +39,7 @@ _ONLY_WITH = {
     "onePerContainer": ("paths", "usb", "match"),
 }
 """Fields of a group that mean something with certain kinds only."""
+_WHOSE: dict[type[What], str] = {Tokens: "tokens have", Interfaces: "network interfaces have"}
 _WHY_NOT_SHARED = "; a network interface is in one pod at a time"
 
 
@@ -92,6 +94,7 @@ class EntryBuilder:
                 self._findings.error(each.spot, record.path, problem)
         if name is None:
             return None
+        self._check_name(record, name, sound)
         return Entry(
             name=name.name,
             domain=name.domain,
@@ -111,6 +114,14 @@ class EntryBuilder:
             self._findings.error(record.spot_of("name"), (*record.path, "name"), name)
             return None
         return name
+
+    def _check_name(self, record: Record, name: EntryName, groups: Sequence[RuleGroup]) -> None:
+        """Refuse a template that some group's units could never fill: they would belong to no resource."""
+        for group in groups:
+            if absent := [each for each in names_in(name.name) if not may_have(group.what, each)]:
+                problem = f"{short(name.name)} names no resource: {_WHOSE[type(group.what)]} no {{{absent[0]}}}"
+                self._findings.error(record.spot_of("name"), (*record.path, "name"), problem)
+                return
 
     # --- groups -----------------------------------------------------------------------------------------------------
 
@@ -134,7 +145,7 @@ class EntryBuilder:
         if what is None:
             return None
         own = additions_of(record, self._findings).over(shared)
-        return RuleGroup(
+        group = RuleGroup(
             what=what,
             count=record.get("tokens" if kinds[0] == "tokens" else "count", int, 1) or 1,
             has_one_share_per_container=record.get("onePerContainer", bool, False),
@@ -144,6 +155,10 @@ class EntryBuilder:
             numa_nodes=own.numa_nodes,
             spot=record.spot,
         )
+        for field, name in dict.fromkeys(names_never_there(group)):
+            problem = f"{{{name}}} would always be empty: {_WHOSE[type(what)]} no such property"
+            self._findings.error(record.spot_of(field), (*record.path, field), problem)
+        return group
 
     def _what(self, record: Record, kind: str) -> What | None:
         match kind:
@@ -196,13 +211,19 @@ class EntryBuilder:
     def _usb(self, record: Record) -> Usb | None:
         rules = tuple(self._usb_rules(record.records("usb")))
         nodes = tuple(self._nodes(record))
+        has_raw_node = record.get("rawNode", bool, not record.has("nodes"))
+        has_readable_nodes = "nodes" in record.values or not record.has("nodes")
+        if not has_raw_node and not record.records("nodes") and has_readable_nodes:
+            field = "rawNode" if record.has("rawNode") else "nodes"
+            problem = "leaves a container no node, so that the group would have no device; write nodes, such as tty"
+            self._findings.error(record.spot_of(field), (*record.path, field), problem)
         if not rules:
             return None
         return Usb(
             rules,
             bundles=record.get("bundle", bool, Compat.USB_BUNDLES in self._compat),
             nodes=nodes,
-            has_raw_node=record.get("rawNode", bool, not record.has("nodes")),
+            has_raw_node=has_raw_node,
         )
 
     def _usb_rules(self, records: Sequence[Record]) -> Iterator[UsbRule]:

@@ -100,8 +100,9 @@ class DurationShape:
     least_s: float
 
     def read(self, node: Node, path: FieldPath, context: ShapeContext) -> object:
-        """Seconds."""
-        if isinstance(node, Scalar) and node.kind is ScalarKind.TEXT:
+        """Seconds; zero needs no unit."""
+        is_zero = isinstance(node, Scalar) and node.kind is ScalarKind.INTEGER and node.text == "0"
+        if isinstance(node, Scalar) and (node.kind is ScalarKind.TEXT or is_zero):
             try:
                 seconds = parse_duration(node.text.strip())
             except ValueError:
@@ -111,8 +112,28 @@ class DurationShape:
         return refuse(node, path, context, f"a time with its unit, from {self.least_s:g}s to 168h, such as 30s or 5m")
 
     def schema(self, definitions: Definitions) -> dict[str, Any]:
-        """A text of numbers with units."""
-        return {"type": "string", "pattern": r"^(0|([0-9]+(\.[0-9]+)?(ms|s|m|h))+)$"}
+        """A text of numbers with units, and zero where that is allowed."""
+        texts = {"type": "string", "pattern": r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"}
+        return texts if self.least_s else {"anyOf": [texts, {"enum": [0, "0"]}]}
+
+
+@dataclass(frozen=True, slots=True)
+class CommandShape:
+    """A program and its arguments."""
+
+    words: ListShape
+
+    def read(self, node: Node, path: FieldPath, context: ShapeContext) -> object:
+        """The words, as a tuple."""
+        words = self.words.read(node, path, context)
+        if isinstance(words, tuple) and words and not str(words[0]).strip():
+            context.findings.error(node.spot, path, self.words.emptiness)
+            return WRONG
+        return words
+
+    def schema(self, definitions: Definitions) -> dict[str, Any]:
+        """An array of words."""
+        return self.words.schema(definitions)
 
 
 _TEMPLATE: Final = TextShape(template_problem, takes_numbers=True)
@@ -181,7 +202,7 @@ MOUNT: Final = RecordShape(
 
 _EXEC: Final = Field(
     "exec",
-    ListShape(TextShape(template_problem, takes_numbers=True), emptiness="names no program"),
+    CommandShape(ListShape(TextShape(template_problem, takes_numbers=True), emptiness="names no program")),
     "Program and its arguments, which are templates; no shell reads them.",
 )
 _TIMEOUT: Final = Field("timeout", DurationShape(0.1), "Time after which the program is killed; 10s by default.")

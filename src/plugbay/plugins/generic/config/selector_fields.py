@@ -148,17 +148,18 @@ def selector_fields() -> tuple[Field, ...]:
         *(Field(name, _patterns(name), f"{text} {_PATTERN}") for name, text in PROPERTIES.items()),
         Field(
             "attr",
-            MappingShape(_patterns(), _key_problem),
+            MappingShape(_patterns(), key_problem),
             f"Attributes of sysfs by name, of the device or of one above it. {_PATTERN}",
         ),
-        Field("property", MappingShape(_patterns(), _key_problem), f"Properties of the uevent by name. {_PATTERN}"),
+        Field("property", MappingShape(_patterns(), key_problem), f"Properties of the uevent by name. {_PATTERN}"),
         Field("and", ListShape(SELECTOR, emptiness=_EMPTINESS), "Selectors that all have to match."),
         Field("or", ListShape(SELECTOR, emptiness=_EMPTINESS), "Selectors of which one has to match."),
         Field("not", SELECTOR, "A selector that must not match."),
     )
 
 
-def _key_problem(key: str) -> str:
+def key_problem(key: str) -> str:
+    """The end of a sentence about a key that cannot name an attribute or a property; empty for one that can."""
     if not key or not key.isprintable() or key.startswith("/") or ".." in key.split("/"):
         return "is not the name of an attribute or a property"
     return ""

@@ -10,7 +10,7 @@ from plugbay.model.dns import is_subdomain
 from plugbay.model.ids import is_extended_resource
 from plugbay.plugins.generic.config.host_paths import container_path_problem
 from plugbay.plugins.generic.config.problems import short, suggestion
-from plugbay.plugins.generic.config.selector_fields import PROPERTIES
+from plugbay.plugins.generic.config.selector_fields import PROPERTIES, key_problem
 from plugbay.plugins.generic.templates.template import Template, TemplateProblem, parse_template
 
 FACTS: Final = (*PROPERTIES, "path", "hostPath", "identity")
@@ -90,4 +90,6 @@ def _problem_of(found: Template | TemplateProblem) -> str:
         if name not in FACTS and not name.startswith(("attr:", "property:")):
             known = suggestion(name, FACTS) or f"; known are {', '.join(FACTS)}, attr:NAME and property:KEY"
             return f"{{{name}}} is not a property{known}"
+        if name not in FACTS and (problem := key_problem(name.partition(":")[2])):
+            return f"{{{name}}} {problem}"
     return ""

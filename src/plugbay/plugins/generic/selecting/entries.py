@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.plugins.generic.config.rules import Entry
+from plugbay.plugins.generic.config.template_names import names_asked
 from plugbay.plugins.generic.machine.values import SysPath
 from plugbay.plugins.generic.selecting.drafts import Draft, Named
-from plugbay.plugins.generic.selecting.facts import names_asked
 from plugbay.plugins.generic.selecting.groups import GroupLook
 from plugbay.plugins.generic.selecting.ids import id_apart
 from plugbay.plugins.generic.selecting.making import Made, made_of

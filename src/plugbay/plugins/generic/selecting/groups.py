@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Protocol, assert_never
 
 from plugbay.plugins.generic.config.rules import Entry, Gifts, Interfaces, Match, Paths, RuleGroup, Tokens, Usb
+from plugbay.plugins.generic.config.template_names import names_asked
 from plugbay.plugins.generic.machine.values import SysPath
 from plugbay.plugins.generic.selecting.drafts import Drafts
-from plugbay.plugins.generic.selecting.facts import names_asked
 from plugbay.plugins.generic.selecting.index import PropertyIndex
 from plugbay.plugins.generic.selecting.matching import DeviceUnits, InterfaceUnits, MatchLook
 from plugbay.plugins.generic.selecting.memory import RuleMemory

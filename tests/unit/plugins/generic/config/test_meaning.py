@@ -211,13 +211,14 @@ def test_preference_and_sharing() -> None:
     ],
 )
 def test_names(name: str, wanted: tuple[str, str]) -> None:
-    entry = only(f"{{name: {name}, tokens: 1}}")
+    entry = only(f"{{name: {name}, match: {{subsystem: tty}}}}")
     assert (entry.domain, entry.name) == wanted
 
 
 def test_every_property_may_stand_in_a_template() -> None:
     for each in (*FACTS, "attr:a/b", "property:ID_X"):
-        assert only(f"{{name: x, tokens: 1, env: {{A: '{{{each}}}'}}}}").groups[0].gifts.env == {"A": f"{{{each}}}"}
+        entry = only(f"{{name: x, paths: [/dev/x], env: {{A: '{{{each}}}'}}}}")
+        assert entry.groups[0].gifts.env == {"A": f"{{{each}}}"}
 
 
 WRONG = {
@@ -266,23 +267,6 @@ WRONG = {
 @pytest.mark.parametrize(("entry", "words"), WRONG.items(), ids=WRONG)
 def test_what_is_wrong_is_told_with_its_place(entry: str, words: str) -> None:
     assert problem(entry).startswith(words)
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("8", "'8' matches no class, as one has two digits (USB) or six (PCI); write \"08\" in quotes"),
-        ("'300'", "'300' matches no class, as one has two digits (USB) or six (PCI); write \"0300*\" in quotes"),
-        ("0c03", "'0c03' matches no class, as one has two digits (USB) or six (PCI); write \"0c03*\" in quotes"),
-        ("0x300", "'0x300' matches no class, as one has two digits (USB) or six (PCI); write \"0300*\" in quotes"),
-        ("30000", "'30000' matches no class, as one has two digits (USB) or six (PCI); write \"030000\" in quotes"),
-        ("08", '08 is ambiguous: to YAML it is an octal number, and classes are hexadecimal; write "08" in quotes'),
-        ("030000", "030000 is ambiguous: to YAML it is an octal number, and classes are hexadecimal"),
-        ("1e1000", "1e1000 is ambiguous: to YAML it is a number with an exponent, and classes are hexadecimal"),
-    ],
-)
-def test_classes_that_match_nothing_or_are_ambiguous_are_told_with_what_to_write(text: str, words: str) -> None:
-    assert problem(f"{{name: x, match: {{class: {text}}}}}").startswith(f"f:3:28: devices[0].match.class: {words}")
 
 
 def test_the_lenient_do_not_choose_everything_by_a_misspelt_property() -> None:
