@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,8 @@ from plugbay.plugins.generic.machine.values import SysPath
 
 _MOST_BYTES: Final = 4096
 """An attribute is at most a page long; what is longer is a binary one."""
+_USB: Final = "usb"
+_USB_NUMBER: Final = re.compile("[0-9a-fA-F]{1,4}")
 _KINDS: Final = (("class", ""), ("bus", "/devices"))
 
 
@@ -43,6 +46,8 @@ class SysfsReader:
             for name in self.names(directory):
                 if path := self.target(directory, name):
                     found.add(path)
+                elif subsystem == _USB and (path := self._directory(f"{directory}/{name}")):
+                    found.add(path)
         return sorted(found)
 
     def numbered_paths(self) -> list[SysPath]:
@@ -55,12 +60,25 @@ class SysfsReader:
         return self._name_of_target(f"{self.root}{path}/subsystem") or ""
 
     def properties(self, path: str) -> Mapping[str, str] | None:
-        """The lines of its file ``uevent``: none if a driver refuses them, and None for a device that is gone."""
+        """The lines of its file ``uevent``: none if a driver refuses them, and None for a device that is gone.
+
+        Without such a file they are what the attributes of a USB device tell, by which squat's plugin finds it.
+        """
         try:
             text = _content(f"{self.root}{path}/uevent")
+        except FileNotFoundError:
+            return self._usb_properties(path) if os.path.isdir(f"{self.root}{path}") else None
         except (OSError, ValueError):
             return {} if os.path.isdir(f"{self.root}{path}") else None
         return dict(line.split("=", 1) for line in text.split("\n") if "=" in line)
+
+    def _usb_properties(self, path: str) -> Mapping[str, str]:
+        """The properties of a USB device as its attributes tell them; none for anything else, which has no such IDs."""
+        texts = [self.attribute(path, name) for name in ("idVendor", "idProduct", "busnum", "devnum")]
+        if not all(text and _USB_NUMBER.fullmatch(text.strip()) for text in texts):
+            return {}
+        bus, number = (f"{(text or '').strip():0>3}" for text in texts[2:])
+        return {"DEVTYPE": "usb_device", "DEVNAME": f"bus/usb/{bus}/{number}"}
 
     def attribute(self, path: str, name: str) -> str | None:
         """The content of an attribute, without the newline at its end; None if there is none, or it is not readable.
@@ -94,6 +112,11 @@ class SysfsReader:
             return sorted(os.listdir(self.root + directory))
         except (OSError, ValueError):
             return []
+
+    def _directory(self, path: str) -> SysPath | None:
+        """The directory at ``path``, wherever links lead below the root: trees that people made have such."""
+        real, root = os.path.realpath(self.root + path), os.path.realpath(self.root)
+        return SysPath(real.removeprefix(root)) if real.startswith(f"{root}/") and os.path.isdir(real) else None
 
     @staticmethod
     def _name_of_target(place: str) -> str | None:

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from plugbay.plugins.generic.config.rules import NodeRule, RuleGroup, Usb, UsbRule
+from plugbay.plugins.generic.config.rules import GenericConfig, NodeRule, RuleGroup, Usb, UsbRule
+from plugbay.plugins.generic.machine.machine import SysMachine
 from plugbay.plugins.generic.selecting.memory import RuleMemory
+from plugbay.plugins.generic.selecting.selection import RuleSelection
+from plugbay.plugins.generic.selecting.tree import HostTree
 from tests.unit.plugins.generic.selecting.machines import Bench, node, nodes_of, units_of, where
 from tests.unit.plugins.generic.selecting.trees import entry
 
@@ -221,3 +224,34 @@ def test_sticks_come_and_go_by_uevents(bench: Bench) -> None:
     gone = [*stick.walk()][::-1]
     stick.remove()
     assert units_of(bench.after(selection, "remove", *gone)) == ()
+
+
+@pytest.mark.parametrize("link", ["", "../../../devices/pci0/usb1/1-1", "../../../elsewhere/1-1", "absolute"])
+def test_a_tree_with_nothing_but_the_attributes_that_squats_plugin_reads_will_do(tmp_path: Path, link: str) -> None:
+    """No uevent, no links to subsystems, and perhaps directories where the kernel has links."""
+    listed = tmp_path / "sys/bus/usb/devices"
+    listed.mkdir(parents=True)
+    place = listed / "1-1"
+    if link:
+        target = str(tmp_path / "sys/devices/1-1") if link == "absolute" else link
+        place.symlink_to(target)
+        place = listed / target
+    place.mkdir(parents=True)
+    for name, text in {
+        "idVendor": "10c4",
+        "idProduct": "ea60",
+        "busnum": "12",
+        "devnum": "127",
+        "serial": "A1",
+    }.items():
+        (place / name).write_text(f"{text}\n")
+    (listed / "1-1:1.0").mkdir()
+    (listed / "1-1:1.0/bInterfaceNumber").write_text("00\n")
+    machine = SysMachine(tmp_path / "sys", tmp_path / "dev")
+    rules = GenericConfig("rules.yaml", (entry("stick", sticks(STICK)),))
+    [unit] = units_of(RuleSelection(rules, machine, HostTree(tmp_path)).look())
+    assert (unit.id, nodes_of((unit,))) == ("usb:10c4:ea60:A1", [["/dev/bus/usb/012/127"]])
+    assert machine.refresh() == frozenset()
+    compat = replace(rules, has_compat_ids=True)
+    [unit] = units_of(RuleSelection(compat, machine, HostTree(tmp_path)).look())
+    assert unit.id == "7a9d85c90228bccc98419c203c26a71ea1a1ce74"
