@@ -29,6 +29,7 @@ REGISTER: Final = "/v1beta1.Registration/Register"
 LIST_AND_WATCH: Final = "/v1beta1.DevicePlugin/ListAndWatch"
 OPTIONS: Final = "/v1beta1.DevicePlugin/GetDevicePluginOptions"
 ALLOCATE: Final = "/v1beta1.DevicePlugin/Allocate"
+REGISTRATION_STATUS: Final = "/pluginregistration.Registration/NotifyRegistrationStatus"
 METHODS: Final[Mapping[str, MethodMessages]] = {
     REGISTER: MethodMessages(pb.RegisterRequest, pb.Empty),
     OPTIONS: MethodMessages(pb.Empty, pb.DevicePluginOptions),
@@ -43,9 +44,7 @@ METHODS: Final[Mapping[str, MethodMessages]] = {
     "/v1beta1.DevicePlugin/PostStopContainer": MethodMessages(pb.PostStopContainerRequest, pb.Empty),
     "/v1beta1.DevicePlugin/Deallocate": MethodMessages(pb.DeallocateRequest, pb.Empty),
     "/pluginregistration.Registration/GetInfo": MethodMessages(registration_pb.InfoRequest, registration_pb.PluginInfo),
-    "/pluginregistration.Registration/NotifyRegistrationStatus": MethodMessages(
-        registration_pb.RegistrationStatus, registration_pb.RegistrationStatusResponse
-    ),
+    REGISTRATION_STATUS: MethodMessages(registration_pb.RegistrationStatus, registration_pb.RegistrationStatusResponse),
 }
 """Every method between a kubelet and a plugin, by its path."""
 
@@ -134,6 +133,19 @@ def with_masked_values(path: str, encoded: bytes, masked: Callable[[str, str], s
                     values[name] = shown
                     has_masked = True
     return message.SerializeToString() if has_masked else encoded
+
+
+def with_masked_error(path: str, encoded: bytes, masked: Callable[[str], str]) -> bytes:
+    """A kubelet's word on a registration, with the error that ``masked`` makes of it; any other message as it is."""
+    if path != REGISTRATION_STATUS:
+        return encoded
+    message = read_message(path, encoded, is_answer=False)
+    if not isinstance(message, registration_pb.RegistrationStatus):
+        return b"\xff" * len(encoded)
+    if (shown := masked(message.error)) == message.error:
+        return encoded
+    message.error = shown
+    return message.SerializeToString()
 
 
 def _clear(message: Message, is_newer: Callable[[str], bool]) -> bool:

@@ -7,11 +7,13 @@ from dataclasses import replace
 import pytest
 
 from plugbay.errors import RpcCode, RpcFailed
-from plugbay.traffic.masking import looks_secret, masked, masked_step, masked_text, masked_value
+from plugbay.traffic.masking import masked, masked_step, masked_value
 from plugbay.traffic.pod_events import PodEvent, RecordedStep
 from plugbay.traffic.records import Party, TrafficEvent, TrafficRecord
+from plugbay.traffic.secret_texts import looks_secret, masked_text
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
-from plugbay.wire.message_values import ALLOCATE
+from plugbay.wire.generated import pluginregistration_v1_pb2 as registration_pb
+from plugbay.wire.message_values import ALLOCATE, REGISTRATION_STATUS
 
 
 @pytest.mark.parametrize(
@@ -95,7 +97,7 @@ def test_texts_in_unknown_fields_are_left_out(is_nested: bool) -> None:
         ("postgres://web:geh/eim@db:5432/a", "postgres://web:geh/eim@db:5432/a"),
         ("postgres://web:geh@eim@db:5432/a?x=1", "postgres://***@db:5432/a?x=1"),
         ("-Xmx1g -Djdbc.password=geheim -Da=b", "-Xmx1g -Djdbc.password=*** -Da=b"),
-        ('cannot log in: api_key="ge heim", user=me', "cannot log in: api_key=***, user=me"),
+        ('cannot log in: api_key="ge heim", user=me', 'cannot log in: api_key="***", user=me'),
         ("key=geheim;EndpointSuffix=example.com", "key=***;EndpointSuffix=example.com"),
         ("a\n-----BEGIN RSA PRIVATE KEY-----\nge\nheim\n-----END RSA PRIVATE KEY-----\nb", "a\n***\nb"),
         ("-----BEGIN PRIVATE KEY-----\ngeheim", "***"),
@@ -118,6 +120,15 @@ def test_texts_of_failures_and_problems_are_masked() -> None:
     step = PodEvent(1, RecordedStep.REFUSED, "u", problem=f"Allocate failed: {failure}")
     assert masked_step(step).problem == f"Allocate failed: {record.failure}"
     assert masked_step(calm := PodEvent(1, RecordedStep.REFUSED, "u", problem="no power")) is calm
+
+
+def test_kubelets_word_on_a_registration_is_masked() -> None:
+    said = registration_pb.RegistrationStatus(plugin_registered=False, error='refused: {"secret": "geheim"}')
+    request = replace(answer(said.SerializeToString(), TrafficEvent.REQUEST), method=REGISTRATION_STATUS)
+    record = masked(request)
+    assert record.value == {"error": 'refused: {"secret": "***"}'}
+    assert masked(record) is record
+    assert masked(replace(request, message=b"\xff geheim")).message == b"\xff" * 8
 
 
 def test_masking_of_long_texts_is_linear() -> None:

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from plugbay.errors import RpcFailed
 from plugbay.testing.tracing.replay_plan import ReplayedCall
-from plugbay.traffic.masking import masked_text, masked_value
+from plugbay.traffic.masking import masked_value
+from plugbay.traffic.secret_texts import masked_text
 from plugbay.wire.message_values import LIST_AND_WATCH, REGISTER, message_value, with_masked_values
 
 _MOST: Final = 20

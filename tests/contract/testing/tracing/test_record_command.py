@@ -16,6 +16,7 @@ from plugbay.testing.tracing import played_kubelet
 from plugbay.testing.tracing.selection import Selection
 from plugbay.testing.tracing.socket_replay import replay_to_socket
 from plugbay.traffic.file_format import RecordedLine, read_recording, read_trace
+from plugbay.traffic.records import TrafficEvent, TrafficRecord
 from tests.contract.conftest import DEADLINE_S, Plugbay
 from tests.contract.testing.tracing.test_trace_command import (
     ADMIT,
@@ -31,6 +32,33 @@ from tests.contract.testing.tracing.test_trace_command import (
 
 __all__ = ["gophers", "recorded"]
 PROC = Path("/proc")
+SECRETIVE = """
+from plugbay import AllocationError, Device, DevicePlugin
+
+ENVS = {
+    "API_JSON": '{"password":"hunter2"}',
+    "ARGS": "--password hunter3 --token=hunter4",
+    "HDR": "Authorization: Bearer hunter5",
+    "PATH": "/usr/token:/bin",
+}
+
+
+class Gophers(DevicePlugin):
+    resource_name = "example.com/gopher"
+
+    def discover(self):
+        return [Device("g1", env=ENVS)]
+
+
+class Moles(DevicePlugin):
+    resource_name = "example.com/mole"
+
+    def discover(self):
+        return [Device("m1")]
+
+    def allocate(self, devices):
+        raise AllocationError('login failed: {"user": "me", "secret": "hunter7"}')
+"""
 
 
 def read(path: Path) -> list[RecordedLine]:
@@ -56,6 +84,28 @@ async def test_recording_is_kept_by_its_owner_and_shown(gophers: Path, tmp_path:
     assert "geheim" not in path.read_text()
     shown = await command("trace", "--show", str(path), "--only", "Allocate")
     assert "API_TOKEN: ***" in shown.out
+
+
+async def test_recording_holds_no_secret_in_whatever_form_the_plugin_gives_it(tmp_path: Path) -> None:
+    path, author = tmp_path / "recording.jsonl", tmp_path / "gophers.py"
+    author.write_text(SECRETIVE)
+    admit = ("--admit", "example.com/gopher=1", "--admit", "example.com/mole=1")
+    async with start(*PLUGBAY, "record", "-o", str(path), *admit, "--", *SERVE, str(author)) as process:
+        await until_written(path, "container_responses")
+        await until_written(path, '"text": ')
+        await end(process)
+    records = [line.event for line in read(path) if isinstance(line.event, TrafficRecord)]
+    assert not [each for each in records if b"hunter" in each.message or "hunter" in str(each.failure)]
+    assert "hunter" not in path.read_text()
+    [answer] = [each.value for each in records if each.name == "Allocate" and each.event is TrafficEvent.ANSWER]
+    assert answer is not None
+    assert "login failed" in path.read_text()
+    assert answer["container_responses"][0]["envs"] == {
+        "API_JSON": '{"password":"***"}',
+        "ARGS": "--password *** --token=***",
+        "HDR": "Authorization: ***",
+        "PATH": "/usr/token:/bin",
+    }
 
 
 async def test_plugin_ends_with_a_recording_that_is_killed(tmp_path: Path) -> None:
