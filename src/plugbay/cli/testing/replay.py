@@ -46,7 +46,11 @@ def declare(parser: CommandParser) -> None:
         "--only", metavar="METHODS", type=words_of, default=(), help="compare these methods only: Allocate,Register"
     )
     parser.add_argument(
-        "--resource", metavar="NAME", action="append", default=[], help="compare this resource only; may be repeated"
+        "--resource",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="compare this resource only, and play no other to a plugin; may be repeated",
     )
     parser.add_argument(
         "--plugin",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from plugbay.errors import InvalidDocument, RpcFailed
@@ -75,21 +75,35 @@ class ReplayedLife:
         return next((each for each in reversed(self.registrations) if each.resource == resource), None)
 
 
-def plan_of(records: Iterable[TrafficRecord], source: str) -> tuple[ReplayedLife, ...]:
+def plan_of(
+    records: Iterable[TrafficRecord], source: str, *, resources: Collection[str] = ()
+) -> tuple[ReplayedLife, ...]:
     """The lives of the kubelet in a trace: a new one begins where a resource registers again that was accepted before.
+
+    Args:
+        resources: only these; empty for all.
 
     Raises:
         InvalidDocument: nothing in it can be played.
     """
     plan = _Plan()
+    found: set[str] = set()
+    was_found_by_socket = False
     for record in records:
-        if record.name == "GetInfo":
-            problem = "the kubelet found this plugin by its socket; only plugins that call Register can be replayed"
-            raise InvalidDocument(problem, source=source)
-        plan.take(record)
-    if not plan.lives:
-        raise InvalidDocument("no plugin registers in this trace, so nothing can be replayed", source=source)
-    return tuple(plan.lives)
+        was_found_by_socket |= record.name == "GetInfo"
+        if record.name == "Register":
+            found.add(record.resource)
+        if not resources or record.resource in resources:
+            plan.take(record)
+    if plan.lives:
+        return tuple(plan.lives)
+    if found:
+        wanted, others = (" and ".join(sorted(each)) for each in (resources, found))
+        raise InvalidDocument(f"no plugin registers {wanted} in this trace, but {others}", source=source)
+    if was_found_by_socket:
+        problem = "the kubelet found this plugin by its socket; only plugins that call Register can be replayed"
+        raise InvalidDocument(problem, source=source)
+    raise InvalidDocument("no plugin registers in this trace, so nothing can be replayed", source=source)
 
 
 class _Plan:

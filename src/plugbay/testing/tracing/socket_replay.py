@@ -33,10 +33,9 @@ async def replay_to_socket(
     """
     calls = [
         call
-        for life in plan_of(records, source)
+        for life in plan_of(records, source, resources=selection.resources)
         for registration in life.registrations
         for call in (*registration.dialled, *registration.calls)
-        if not selection.resources or call.resource in selection.resources
     ]
     resources = sorted({call.resource for call in calls})
     if len(resources) > 1:

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from plugbay import Device, DevicePlugin
-from plugbay.errors import PluginProgramFailed
+from plugbay.errors import InvalidDocument, PluginProgramFailed
 from plugbay.testing.conformance.subject.command import PluginCommand
 from plugbay.testing.local.opening import local_kubelet
 from plugbay.testing.tracing import replay
@@ -105,10 +105,34 @@ async def test_failure_in_place_of_an_answer_is_told(records: Sequence[TrafficRe
     assert str(differing.differences).startswith("('an answer in the recording, a failure (rpc error: code = ")
 
 
-async def test_resource_that_is_missing_now_is_an_error(
+async def test_resource_that_is_missing_now_is_a_difference_and_the_others_are_played(
     records: Sequence[TrafficRecord], program: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replay, "REGISTERS_S", 2.0)
     program.write_text(PROGRAM.partition("class Moles")[0])
-    with pytest.raises(PluginProgramFailed, match=r"has not registered example\.com/mole within 2 s"):
+    report = await replayed(records, program)
+    assert [step.title for step in report.steps if step.differences] == ["example.com/mole  Register"]
+    same = [step.title.split(" #")[0] for step in report.steps if not step.differences]
+    assert same.count("example.com/gopher  Register") == 2
+    assert same.count("example.com/gopher  Allocate") == 1
+    assert not [title for title in same if "mole" in title]
+
+
+async def test_one_of_two_recorded_plugins_is_played_if_it_is_selected(
+    records: Sequence[TrafficRecord], program: Path
+) -> None:
+    program.write_text(PROGRAM.partition("class Moles")[0])
+    report = await replayed(records, program, Selection(resources=frozenset({"example.com/gopher"})))
+    assert not report.has_differences
+    assert {step.title.split()[0] for step in report.steps} == {"example.com/gopher"}
+
+
+async def test_plugin_that_registers_nothing_of_the_recording_is_an_error(
+    records: Sequence[TrafficRecord], program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay, "REGISTERS_S", 2.0)
+    program.write_text(PROGRAM.replace("/gopher", "/badger").replace("/mole", "/vole"))
+    with pytest.raises(PluginProgramFailed, match=r"not registered example\.com/\w+ and example\.com/\w+ within 2 s"):
         await replayed(records, program)
+    with pytest.raises(InvalidDocument, match=r"no plugin registers example\.com/vole in this trace, but example"):
+        await replayed(records, program, Selection(resources=frozenset({"example.com/vole"})))
