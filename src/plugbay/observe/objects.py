@@ -90,6 +90,7 @@ def _plugin(plugin: PluginView) -> Json:
         "state": plugin.state,
         "socket": plugin.socket,
         "since": time_text(plugin.since),
+        "registered": time_text(plugin.registered),
         "reason": plugin.reason,
         "registrations": plugin.registrations,
         "openStreams": plugin.open_streams,

@@ -138,7 +138,8 @@ class PluginView:
 
     Attributes:
         state: in the words of its witness, such as ``Live`` or ``streaming``.
-        since: when it registered, or came to its state.
+        since: when it came to its state.
+        registered: when a kubelet last took its registration; None when nothing tells it.
         registrations: how often it has registered; None when nothing tells it.
         open_streams: how many streams of its devices are open; None when nothing tells it.
         life: registrations and streams that are known, oldest first.
@@ -147,6 +148,7 @@ class PluginView:
     state: str
     socket: str = ""
     since: datetime | None = None
+    registered: datetime | None = None
     reason: str = ""
     registrations: int | None = None
     open_streams: int | None = None

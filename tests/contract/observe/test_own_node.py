@@ -24,11 +24,15 @@ __all__ = ["root"]
 async def test_our_node_tells_the_life_of_a_plugin(root: Path) -> None:
     places = places_of(root, is_own=True)
 
+    registered_s: list[float] = []
+
     async def plugin_with(open_streams: int, steps: int) -> PluginView:
         while True:
-            for resource in join(await read_node(places, now=SystemClock().now())).resources:
+            view = join(await read_node(places, now=SystemClock().now()))
+            for resource in view.resources:
                 plugin = resource.plugin
                 if plugin is not None and (plugin.open_streams, len(plugin.life)) == (open_streams, steps):
+                    registered_s[:] = _values(view, "plugbay_node_plugin_registered_timestamp_seconds")
                     return plugin
             await asyncio.sleep(0.02)
 
@@ -37,10 +41,17 @@ async def test_our_node_tells_the_life_of_a_plugin(root: Path) -> None:
             await plugin_with(1, 2)
         plugin = await plugin_with(0, 3)
         assert plugin.life[-1].text == "its stream ended"
+        assert plugin.registered == plugin.life[0].at
+        assert registered_s == [plugin.life[0].at.timestamp()]
         async with gophers(node, "g1"):
             plugin = await plugin_with(1, 5)
         assert plugin.registrations == 2
+        assert plugin.registered == plugin.life[3].at
         assert [each.at for each in plugin.life] == sorted(each.at for each in plugin.life)
+
+
+def _values(view: ObservedNode, name: str) -> list[float]:
+    return [value for metric in node_metrics(view).metrics if metric.name == name for _, value in metric.samples]
 
 
 async def test_our_node_tells_holders_reasons_and_refused_pods(root: Path) -> None:

@@ -42,6 +42,7 @@ async def test_the_page_of_a_plugin_adds_to_the_view(paths: KubeletPaths) -> Non
     assert resource.plugin.state == "streaming"
     assert resource.plugin.socket in listening
     assert resource.plugin.since is not None
+    assert resource.plugin.registered is not None
     assert (resource.plugin.registrations, resource.plugin.open_streams, resource.plugin.life) == (1, 1, ())
     burnt, _ = resource.devices
     assert (str(burnt.health), burnt.health.message) == ("Unhealthy: Burnt", "it smells")

@@ -106,6 +106,7 @@ async def test_readiness_follows_the_kubelet_through_its_restart(paths: KubeletP
         assert metrics.value("plugbay_resource_state", resource_name=NAME, state="serving") == 0
         of_thing = (await page(at, "/status")).json()["resources"][0]
         assert of_thing["lastRefusal"]["message"] == "not today"
+        assert of_thing["lastRefusal"]["time"] < of_thing["lastRegistration"] <= of_thing["since"]
         assert of_thing["refusals"] >= 1
 
 

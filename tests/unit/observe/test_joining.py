@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from plugbay.model.ids import ContainerName, DeviceId, ResourceName
 from plugbay.model.podresources import AllocatableResources, ContainerDevices, ContainerResources, PodResources
 from plugbay.observe.evidence import CheckpointEntry, CheckpointEvidence, KnownPod, NodeEvidence
+from plugbay.observe.exporting.series import node_metrics
 from plugbay.observe.joining.node import join
 from plugbay.observe.view import CheckpointFile, DeviceView, HealthWord, ObservedNode, Witness
 
@@ -218,6 +219,23 @@ def test_host_paths_come_from_the_plugin_or_from_an_answer_for_one_device() -> N
     assert device(join(two)).host_paths == ()
     told = evidence(plugins=(page("Healthy", hostPaths=["/dev/x"], numaNodes=[1]),))
     assert (device(join(told)).host_paths, device(join(told)).numa_nodes) == (("/dev/x",), (1,))
+
+
+def test_stopped_plugin_is_told_to_have_registered_when_it_did() -> None:
+    moments = [
+        {"time": "2026-11-22T10:00:00Z", "event": "registered", "socket": "gpu.sock"},
+        {"time": "2026-11-22T12:00:00Z", "event": "its stream ended", "socket": "gpu.sock"},
+    ]
+    endpoint = {"state": "Stopped", "socket": "gpu.sock", "since": "2026-11-22T12:00:00Z"}
+    status = {"resources": [{"resourceName": GPU, "endpoint": endpoint, "life": {"moments": moments}}]}
+    view = join(evidence(node=status))
+    (plugin,) = (resource.plugin for resource in view.resources)
+    assert plugin is not None
+    assert (plugin.state, plugin.since) == ("Stopped", datetime(2026, 11, 22, 12, tzinfo=UTC))
+    assert plugin.registered == datetime(2026, 11, 22, 10, tzinfo=UTC)
+    samples = {metric.name: list(metric.samples) for metric in node_metrics(view).metrics}
+    told = samples["plugbay_node_plugin_registered_timestamp_seconds"]
+    assert told == [({"resource_name": GPU}, plugin.registered.timestamp())]
 
 
 @pytest.mark.parametrize("status", [{}, {"resources": 3}, {"resources": [{"devices": [{"id": 7, "holder": []}]}]}])

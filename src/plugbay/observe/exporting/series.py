@@ -177,9 +177,9 @@ def _look_at_kubelet(metrics: BoundedMetrics, view: ObservedNode) -> None:
         "plugbay_node_plugin_registered_timestamp_seconds",
         "When the plugin of a resource registered last, where it or the node is of plugbay.",
         (
-            ({"resource_name": each.name}, each.plugin.since.timestamp())
+            ({"resource_name": each.name}, each.plugin.registered.timestamp())
             for each in view.resources
-            if each.plugin is not None and each.plugin.since is not None
+            if each.plugin is not None and each.plugin.registered is not None
         ),
     )
     metrics.counter(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import field
+from datetime import datetime
 
 from plugbay.documents import Json
 from plugbay.model.podresources import distinct_devices
@@ -76,6 +77,7 @@ def _take_page(offers: Offers, page: Json) -> None:
             state=v1.text(resource, "state"),
             socket=sockets[-1].rpartition("/")[2] if sockets else "",
             since=v1.moment(resource, "since"),
+            registered=v1.moment(resource, "lastRegistration"),
             reason=v1.text(resource, "reason"),
             registrations=v1.number(resource, "registrations"),
             open_streams=v1.number(resource, "openStreams"),
@@ -110,6 +112,7 @@ def _take_node_resource(offers: Offers, resource: Json) -> None:
         state=v1.text(endpoint, "state") or "Gone",
         socket=v1.text(endpoint, "socket").rpartition("/")[2] or (told.socket if told else ""),
         since=v1.moment(endpoint, "since"),
+        registered=_registered(life) or (told.registered if told else None),
         reason=told.reason if told else "",
         registrations=v1.number(life, "registrations") if life else told.registrations if told else None,
         open_streams=v1.number(life, "openStreams") if life else told.open_streams if told else None,
@@ -124,6 +127,12 @@ def _take_node_resource(offers: Offers, resource: Json) -> None:
             offers.numa[key] = _numbers(nodes)
         if v1.at(device, "releasing") is True:
             offers.releasing.add(key)
+
+
+def _registered(life: Json) -> datetime | None:
+    """The last registration that our node took."""
+    taken = (v1.moment(each, "time") for each in v1.objects(life, "moments") if v1.text(each, "event") == "registered")
+    return max((at for at in taken if at is not None), default=None)
 
 
 def _refusal(refusal: Json) -> tuple[PluginMoment, ...]:

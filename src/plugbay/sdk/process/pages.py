@@ -147,6 +147,7 @@ class PluginPages:
             "route": server.route.value,
             "kubeletRoot": str(server.paths.root),
             "registrations": report.registrations,
+            "lastRegistration": None if life.registered is None else self._time(life.registered),
             "refusals": life.refusals,
             "lastRefusal": None
             if life.refused is None

@@ -20,6 +20,7 @@ class PluginLife:
         refusal: the kubelet's words, if its last answer was a refusal.
         refusals: how often it refused.
         refused: its words when it last refused and when that was, in the event loop's time.
+        registered: when it last accepted a registration, in the event loop's time.
         on_change: is called after each change of the state, and after each refusal.
     """
 
@@ -29,6 +30,7 @@ class PluginLife:
         self.refusal = ""
         self.refusals = 0
         self.refused: tuple[str, float] | None = None
+        self.registered: float | None = None
         self.on_change: Callable[[], object] = lambda: None
         self._registrations = 0
         self._since = asyncio.get_running_loop().time()
@@ -55,7 +57,9 @@ class PluginLife:
 
     def move(self, event: LifeEvent) -> None:
         before, after = self.state, TRANSITIONS[self.state][event]
-        self._registrations += event in REGISTRATIONS
+        if event in REGISTRATIONS:
+            self._registrations += 1
+            self.registered = asyncio.get_running_loop().time()
         if after is not before:
             self._become(after)
             logger.debug("%s: %s, %s -> %s", self.resource, event.value, before.value, after.value)
