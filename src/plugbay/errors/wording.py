@@ -37,8 +37,15 @@ def _escaped(char: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+def printable(text: str) -> str:
+    """``text`` without the characters by which a message could take over a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each in "\n\t" else ascii(each)[1:-1] for each in text)
+
+
 def on_one_line(text: str) -> str:
-    """``text`` with escapes in place of line breaks, and of all else that is not printable."""
+    """``text`` as `printable` has it, with line ends and tabs escaped as well."""
     return text if text.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 

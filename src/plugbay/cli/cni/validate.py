@@ -15,7 +15,6 @@ from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.cni import values as arguments
 from plugbay.cli.cni.options import add_json, add_machine, add_wishes, binary_directories
 from plugbay.cli.printing.output import show
-from plugbay.cli.printing.table import printable
 from plugbay.cni.config import NetworkConfig
 from plugbay.cni.directory import config_files, load_file
 from plugbay.cni.lint.findings import LintFinding, Severity
@@ -30,6 +29,7 @@ from plugbay.errors import (
     NetworkPluginMissing,
     UsageError,
 )
+from plugbay.errors.wording import printable
 from plugbay.kernel.routes import read_routes
 from plugbay.runtimes.oci.network_request import capabilities_of
 

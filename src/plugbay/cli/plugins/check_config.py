@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from plugbay.cli.printing.output import show, show_note
-from plugbay.cli.printing.table import Columns, printable
+from plugbay.cli.printing.table import Columns
+from plugbay.errors.wording import printable
 from plugbay.plugins.generic.config.nodes import format_of
 from plugbay.plugins.generic.config.problems import ConfigProblem
 from plugbay.plugins.generic.config.reading import ReadOptions, ReadOutcome, examine_config

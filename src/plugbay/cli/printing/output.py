@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Final
 
-from plugbay.cli.printing.table import printable
+from plugbay.errors.wording import printable
 
 PROGRAM: Final = "plugbay"
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from plugbay.errors.wording import printable
+
 _GET_GAP: Final = 3
 _DESCRIBE_GAP: Final = 2
 NONE: Final = "<none>"
@@ -40,13 +42,6 @@ def cell(text: str) -> str:
         return text
     first, *rest = text.splitlines() or [""]
     return printable(first).replace("\t", " ") + ("..." if rest else "")
-
-
-def printable(text: str) -> str:
-    """``text`` without the characters by which a message could take over a terminal."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() or each in "\n\t" else ascii(each)[1:-1] for each in text)
 
 
 class Description:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from plugbay.cli.printing.table import printable
+from plugbay.errors.wording import printable
 from plugbay.observe.doctor.evidence.values import Examined, PodSight
 from plugbay.observe.doctor.finding import Check, Diagnosis, DoctorFinding, FindingSeverity
 

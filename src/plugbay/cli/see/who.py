@@ -12,7 +12,7 @@ from plugbay.cli.arguments.options import add_all_namespaces, add_output_or_temp
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.kubectl.forms import Form, chosen_form, object_text
 from plugbay.cli.printing.output import show, show_error, show_note, show_page
-from plugbay.cli.printing.table import Columns, cell, printable
+from plugbay.cli.printing.table import Columns, cell
 from plugbay.cli.see.choosing import WhoChoice
 from plugbay.cli.see.options import add_place_options, chosen_places, chosen_reading
 from plugbay.cli.see.who_rows import (
@@ -28,6 +28,7 @@ from plugbay.cli.see.who_rows import (
 )
 from plugbay.documents import Json
 from plugbay.errors import PathUnusable
+from plugbay.errors.wording import printable
 from plugbay.observe.following import followed
 from plugbay.observe.places import NodePlaces
 from plugbay.observe.reading.podresources import AllowedCalls

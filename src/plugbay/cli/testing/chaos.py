@@ -17,11 +17,11 @@ from plugbay.cli.arguments.options import at_least, duration_s, file_of, path_of
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.printing.logs import configure_logs
 from plugbay.cli.printing.output import show, show_note
-from plugbay.cli.printing.table import printable
 from plugbay.cli.testing.plugin_options import add_plugin_options, plugin_command, told_to_end
 from plugbay.cli.testing.trace_output import opened
 from plugbay.cli.testing.written_files import check_writable, write_text
 from plugbay.errors import PathUnusable, UsageError
+from plugbay.errors.wording import printable
 from plugbay.ops.tasks import first, ungrouped
 from plugbay.testing.chaos.planning import ALWAYS, LENGTH, kinds_of, make_plan
 from plugbay.testing.chaos.shaking import RECOVER_S, ChaosOutcome, ChaosSettings, shake, shrink_outcome

@@ -11,11 +11,11 @@ from plugbay.cli.arguments.options import file_of, path_of
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.printing.logs import configure_logs
 from plugbay.cli.printing.output import show
-from plugbay.cli.printing.table import printable
 from plugbay.cli.testing.plugin_options import add_plugin_options, plugin_command
 from plugbay.cli.testing.trace import words_of
 from plugbay.cli.testing.trace_output import opened, tell_torn
 from plugbay.errors import UsageError
+from plugbay.errors.wording import printable
 from plugbay.ops.clock import SystemClock
 from plugbay.testing.tracing.manager.replay import replay_to_manager
 from plugbay.testing.tracing.replay import replay_trace

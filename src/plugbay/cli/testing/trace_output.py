@@ -13,7 +13,7 @@ from typing import Final, Self, TextIO
 
 from plugbay.cli.arguments.inputs import STDIN, read_file
 from plugbay.cli.printing.output import show, show_note
-from plugbay.cli.printing.table import printable
+from plugbay.errors.wording import printable
 from plugbay.testing.tracing.lines import TraceLines
 from plugbay.testing.tracing.pod_texts import PodTexts
 from plugbay.testing.tracing.selection import Selection

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from plugbay.cli.printing.table import printable
+from plugbay.errors.wording import printable
 from plugbay.testing.conformance.findings import RuleOutcome, Verdict
 from plugbay.testing.conformance.judging import Progress
 

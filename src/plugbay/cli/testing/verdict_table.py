@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from plugbay.cli.printing.table import Columns, printable
+from plugbay.cli.printing.table import Columns
+from plugbay.errors.wording import printable
 from plugbay.testing.conformance.findings import ConformanceReport, PluginOutput, RuleOutcome, Verdict
 from plugbay.testing.conformance.rule import AnyRule
 

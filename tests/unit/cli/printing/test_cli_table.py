@@ -1,7 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugbay.cli.printing.table import Columns, Description, cell, printable
+from plugbay.cli.printing.table import Columns, Description, cell
+from plugbay.errors.wording import printable
 
 
 def test_columns_are_three_spaces_apart_and_the_last_one_is_not_padded() -> None:

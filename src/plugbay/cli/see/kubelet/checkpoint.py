@@ -12,9 +12,9 @@ from plugbay.cli.arguments.inputs import STDIN, input_name, read_input
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.kubectl.forms import Form, object_text
 from plugbay.cli.printing.output import show, show_error, show_note
-from plugbay.cli.printing.table import printable
 from plugbay.cli.see.kubelet.checkpoint_pages import checkpoint_object, checkpoint_page, difference
 from plugbay.errors import CorruptCheckpoint, PathUnusable, PlugbayError, UsageError
+from plugbay.errors.wording import printable
 from plugbay.kernel.files import write_durably
 from plugbay.kubelet.checkpoint import encode, parse
 from plugbay.kubelet.checkpoint_data import Checkpoint, CheckpointData, checksum

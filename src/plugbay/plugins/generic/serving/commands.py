@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from plugbay.errors.wording import on_one_line
 from plugbay.kernel import tied
 from plugbay.values import dataclass
 
@@ -121,8 +122,7 @@ class _CommandOutput:
 
     def first_line(self) -> str:
         lines = self._kept.decode(errors="replace").splitlines()
-        line = next((each.strip() for each in lines if each.strip()), "")
-        return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)  # it goes to terminals
+        return on_one_line(next((each.strip() for each in lines if each.strip()), ""))
 
     def close(self) -> None:
         self._loop.remove_reader(self._reading)

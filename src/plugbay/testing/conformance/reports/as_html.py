@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Final
 
+from plugbay.errors.wording import printable
 from plugbay.testing.conformance.findings import ConformanceReport, PluginOutput, RuleOutcome, Verdict
 
 _STYLE: Final = """
@@ -83,4 +84,4 @@ def _row(verdict: Verdict) -> str:
 
 def _text(text: str) -> str:
     """Any text as text of a page: control characters, and those that turn the direction of writing, are named."""
-    return escape("".join(each if each.isprintable() or each in "\n\t" else ascii(each)[1:-1] for each in text))
+    return escape(printable(text))
