@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Final, TypeAlias
 
-from plugbay.errors.wording import clipped
+from plugbay.errors.wording import clipped, printable
 
 _ExceptionInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
@@ -27,13 +27,22 @@ _DEPTH: Final = 16
 
 
 class TextFormatter(logging.Formatter):
-    """A line for people, cut where it is far too long."""
+    """A line for people, cut where it is far too long.
+
+    Texts of plugins and kubelets are in it, and terminals show it: characters that a terminal would obey are escaped.
+    Only the first line of a record begins at the left, so that no text can pass itself off as a record.
+    """
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        return clipped(super().formatMessage(record), _MAX_TEXT)
+        first, *further = printable(clipped(super().formatMessage(record), _MAX_TEXT)).split("\n")
+        return "\n".join((first, *map(_further, further)))
 
     def formatException(self, ei: _ExceptionInfo) -> str:
-        return clipped(super().formatException(ei), 4 * _MAX_TEXT)
+        lines = printable(clipped(super().formatException(ei), 4 * _MAX_TEXT)).split("\n")
+        return "\n".join(map(_further, lines))
+
+    def formatStack(self, stack_info: str) -> str:
+        return "\n".join(map(_further, printable(stack_info).split("\n")))
 
 
 class JsonFormatter(logging.Formatter):
@@ -62,6 +71,11 @@ class JsonFormatter(logging.Formatter):
         from json import dumps  # imported here: most processes log text
 
         return dumps(_plain({**fields, **extra}))
+
+
+def _further(line: str) -> str:
+    """A line of a record that is not its first one."""
+    return f"    {line}"
 
 
 def _rfc3339(moment: float) -> str:

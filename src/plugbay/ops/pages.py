@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from itertools import chain
 from typing import Final, Generic, TypeVar
 
+from plugbay.errors.wording import on_one_line
 from plugbay.ops.http import serve_http
 from plugbay.ops.http_limits import PAGES
 from plugbay.ops.listening import Address
@@ -142,8 +143,8 @@ class _Answers:
     async def readiness(self, request: Request) -> Response:
         unready, notes = await self._unready.value()
         if unready:
-            return _text(503, "".join(f"{line}\n" for line in (*unready, *notes)))
-        return _text(200, "\n".join(("ok", *notes)))
+            return _text(503, "".join(f"{on_one_line(line)}\n" for line in (*unready, *notes)))
+        return _text(200, "\n".join(("ok", *map(on_one_line, notes))))
 
     async def status(self, request: Request) -> Response:
         return Response(body=await self._status.value(), content_type=JSON)
@@ -151,7 +152,10 @@ class _Answers:
 
 def _checked(problems: Mapping[str, str], request: Request) -> Response:
     """``ok``, or a line for each check if one fails or ``?verbose`` asks for them."""
-    lines = [f"[-]{name} failed: {problem}" if problem else f"[+]{name} ok" for name, problem in problems.items()]
+    lines = [
+        f"[-]{name} failed: {on_one_line(problem)}" if problem else f"[+]{name} ok"
+        for name, problem in problems.items()
+    ]
     if any(problems.values()):
         return _text(500, "\n".join([*lines, "healthz check failed\n"]))
     return _text(200, "\n".join([*lines, "healthz check passed\n"]) if "verbose" in request.query else "ok")

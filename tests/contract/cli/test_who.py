@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from plugbay.cli.main import run
+from plugbay.errors import RpcCode, RpcFailed
 from plugbay.observe.following import followed
 from plugbay.observe.joining.node import join
 from plugbay.observe.reading.node import read_node
@@ -170,6 +171,15 @@ async def test_hostile_names_reach_no_terminal(
     if form in ("json", "yaml"):
         (held,) = (item for item in yaml.safe_load(shown)["items"] if item["holder"])
         assert (held["holder"]["pod"], held["holder"]["container"]) == ("a\x1b[2Jb\nc", "\x9bc\u202e")
+
+
+async def test_hostile_error_of_the_kubelet_stays_on_its_line(kubelet: SeenKubelet, who: Who) -> None:
+    kubelet.refusal = RpcFailed(RpcCode.INTERNAL, "no\x1b[31m\nnote: all is well\r")
+    async with kubelet.answering():
+        code, _, notes = await who()
+    assert code == 3
+    (line,) = notes.splitlines()
+    assert r"no\x1b[31m\nnote: all is well\r" in line
 
 
 async def test_a_view_follows_the_kubelet_without_polling(kubelet: SeenKubelet) -> None:

@@ -15,6 +15,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from plugbay.errors import RpcCode, RpcFailed
 from plugbay.model.ids import ContainerName
 from plugbay.model.podresources import ContainerMemory, ContainerResources, PodResources
 from plugbay.observe.exporting.exporter import NodeExporter
@@ -161,6 +162,16 @@ async def test_hostile_names_stay_inside_their_labels(kubelet: SeenKubelet) -> N
     async with kubelet.answering(), exporting(kubelet) as export:
         found = await export.scrape()
     assert (HOSTILE, HOSTILE) in found.of("plugbay_node_device_assigned", "device", "pod")
+
+
+async def test_hostile_error_of_the_kubelet_stays_on_its_line_of_readyz(kubelet: SeenKubelet) -> None:
+    kubelet.refusal = RpcFailed(RpcCode.INTERNAL, f"{HOSTILE}\nok")
+    async with kubelet.answering(), exporting(kubelet):
+        socket = UnixHttpClient(kubelet.base / "export.sock")
+        unready = (await asyncio.to_thread(socket.request, "GET", "/readyz")).body.decode()
+    (line,) = unready.splitlines()
+    assert line.isprintable()
+    assert r"d\x1b[2J<script>\nok" in line
 
 
 def expressions() -> Iterator[Any]:

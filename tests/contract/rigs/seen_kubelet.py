@@ -36,6 +36,7 @@ class SeenKubelet:
 
     Attributes:
         asked: the calls that came.
+        refusal: answers every List in place of pods.
     """
 
     base: Path
@@ -44,6 +45,7 @@ class SeenKubelet:
     cpus: tuple[int, ...] = (0, 1, 2, 3)
     memory: tuple[ContainerMemory, ...] = ()
     asked: list[str] = field(default_factory=list)
+    refusal: RpcFailed | None = None
 
     def __post_init__(self) -> None:
         for path in (self.device_plugins, self.root / "pods", self.root / "pod-resources", self.logs):
@@ -81,6 +83,8 @@ class SeenKubelet:
 
     def list_v1(self) -> Sequence[PodResources]:
         self.asked.append("List")
+        if self.refusal is not None:
+            raise self.refusal
         return self.pods
 
     def get_v1(self, namespace: str, name: str) -> PodResources:

@@ -96,6 +96,34 @@ def test_any_record_is_one_line_of_json(values: list[Any], text: str, extra: Any
     assert logged(text, *values, extra={"more": extra})["level"] == "warning"
 
 
+def lines_of(message: str, *values: object, error: BaseException | None = None) -> list[str]:
+    exc_info = None if error is None else (type(error), error, error.__traceback__)
+    record = logging.LogRecord("n", logging.WARNING, "p", 1, message, values, exc_info)
+    return TextFormatter(PLAIN).format(record).split("\n")
+
+
+@given(text=st.text(), cause=st.text())
+def test_no_text_takes_over_a_terminal_or_passes_for_a_record(text: str, cause: str) -> None:
+    first, *further = lines_of("a plugin says: %s", text, error=ValueError(cause))
+    assert first.startswith("WARNING a plugin says: ")
+    assert all(line.startswith("    ") for line in further)
+    assert all(each.isprintable() or each == "\t" for line in (first, *further) for each in line)
+
+
+def test_traceback_and_lines_of_our_own_stay_readable() -> None:
+    try:
+        raise ValueError("first\nsecond")
+    except ValueError as error:
+        lines = lines_of("with the configuration:\n%s", "a: 1\nb: 2\x1b[2J", error=error)
+    assert lines[:4] == [
+        "WARNING with the configuration:",
+        "    a: 1",
+        r"    b: 2\x1b[2J",
+        "    Traceback (most recent call last):",
+    ]
+    assert lines[-2:] == ["    ValueError: first", "    second"]
+
+
 def test_texts_without_end_are_cut() -> None:
     line = logged("a plugin says: %s", "x" * 4_000_000)
     for text in (line["message"], line["values"][0]):

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Final
 
-from plugbay.errors.wording import printable
+from plugbay.errors.wording import on_one_line, printable
 
 PROGRAM: Final = "plugbay"
 
@@ -37,8 +37,8 @@ def show_error(sentence: object) -> None:
 
 
 def show_note(sentence: object) -> None:
-    """Print a note on standard error, where it is not taken for output."""
-    _tell(printable(str(sentence)))
+    """Print a note on standard error, where it is not taken for output: one line, whatever is in it."""
+    _tell(on_one_line(str(sentence)))
 
 
 def _tell(line: str) -> None:
