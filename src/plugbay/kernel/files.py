@@ -137,6 +137,22 @@ def read_bytes(path: str | os.PathLike[str], *, limit: int = MAX_BYTES) -> bytes
         return early + read_all(file, limit=limit - len(early))
 
 
+def read_regular(path: str | os.PathLike[str], *, limit: int = MAX_BYTES) -> tuple[bytes, os.stat_result]:
+    """Read all of a regular file, and what the kernel knows of it; anything else is refused instead of waited for.
+
+    Args:
+        limit: the most bytes that the file may hold.
+
+    Raises:
+        OSError: it cannot be read, or is not a regular file; ``strerror`` says why.
+    """
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
+        return read_all(file, limit=limit), found
+
+
 def read_all(file: BinaryIO, *, limit: int = MAX_BYTES) -> bytes:
     """Read the rest of an open file.
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from plugbay.errors import NodeUnreachable, PathUnusable
+from plugbay.ops.deadline_socket import DeadlineSocket
 from plugbay.values import dataclass
 
 if TYPE_CHECKING:
@@ -85,14 +86,21 @@ class UnixHttpClient:
 
     Args:
         timeout_s: longest silence of the server, except between the chunks of a stream.
+        is_deadline: all of a request and its answer has to be over within ``timeout_s``, however the server sends it.
         wait_for_server: called when no program serves, before it is tried once more; may take its time.
     """
 
     def __init__(
-        self, socket_path: Path, *, timeout_s: float = 30, wait_for_server: Callable[[], object] = lambda: None
+        self,
+        socket_path: Path,
+        *,
+        timeout_s: float = 30,
+        is_deadline: bool = False,
+        wait_for_server: Callable[[], object] = lambda: None,
     ) -> None:
         self._socket_path = socket_path
         self._timeout_s = timeout_s
+        self._is_deadline = is_deadline
         self._wait_for_server = wait_for_server
 
     def request(
@@ -171,13 +179,18 @@ class UnixHttpClient:
         from http.client import HTTPConnection
 
         http = HTTPConnection("localhost")
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        with self._socket() as connection:
             connection.settimeout(self._timeout_s)
             self._connect(connection)
             http.sock = connection
             _send(http, method, target, body, headers)
             with http.getresponse() as response:
                 yield connection, response
+
+    def _socket(self) -> socket.socket:
+        if self._is_deadline:
+            return DeadlineSocket(socket.AF_UNIX, end=time.monotonic() + self._timeout_s)
+        return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 
     def _connect(self, connection: socket.socket) -> None:
         try:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import subprocess
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -76,6 +79,57 @@ async def test_time_stamps_beyond_the_calendar_are_read(stamp: int) -> None:
             view = join(await read_node(kubelet.places(), now=SystemClock().now()))
     [device] = view.resources[0].devices
     assert [holder.uid for holder in device.holders] == ["u1"]
+
+
+@contextmanager
+def trickling(family: int, address: str | tuple[str, int]) -> Iterator[tuple[str, int]]:
+    """A server that sends a byte of its answer every tenth of a second, without end."""
+    ended = threading.Event()
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        listener.bind(address)
+        listener.listen()
+        listener.settimeout(10)
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+                while not ended.wait(0.1):
+                    connection.sendall(b" ")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        try:
+            yield listener.getsockname()
+        finally:
+            ended.set()
+            thread.join()
+
+
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_UNIX])
+def test_page_that_comes_byte_by_byte_does_not_hold_up_the_reading(sockets: Path, family: int) -> None:
+    path = sockets / "page.sock"
+    with trickling(family, str(path) if family == socket.AF_UNIX else ("127.0.0.1", 0)) as name:
+        address = UnixAddress(path) if family == socket.AF_UNIX else TcpAddress("127.0.0.1", name[1])
+        began = time.monotonic()
+        page, (problem,) = read_plugin_status(address, timeout_s=0.5)
+        assert time.monotonic() - began < 5
+    assert page is None
+    assert problem.sentence.endswith("no answer within 0.5 s")
+
+
+@pytest.mark.parametrize("name", ["device-plugins/kubelet_internal_checkpoint", "cpu_manager_state"])
+async def test_file_that_is_a_pipe_is_told_instead_of_waited_for(tmp_path: Path, name: str) -> None:
+    kubelet = SeenKubelet(tmp_path)
+    os.mkfifo(kubelet.root / name)
+    writer = os.open(kubelet.root / name, os.O_RDWR)
+    try:
+        async with asyncio.timeout(10):
+            found = await read_node(kubelet.places(), now=SystemClock().now(), asking=AllowedCalls.NOTHING)
+    finally:
+        os.close(writer)
+    (problem,) = found.problems
+    assert problem.sentence.endswith("cannot be read: it is not a regular file")
 
 
 def test_sockets_are_told_apart(tmp_path: Path) -> None:

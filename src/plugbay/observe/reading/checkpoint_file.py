@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from plugbay.errors import CorruptCheckpoint, RpcFailed
+from plugbay.kernel.files import read_regular
 from plugbay.kubelet.checkpoint import parse
 from plugbay.kubelet.checkpoint_data import Checkpoint, PodDevicesEntry, checksum
 from plugbay.kubelet.old_checkpoint import parse_old
@@ -23,9 +24,7 @@ def read_checkpoint(path: Path) -> CheckpointEvidence:
     A file with a wrong checksum is shown nevertheless, with the problem: it says what the kubelet has known.
     """
     try:
-        with path.open("rb") as file:
-            written = written_at(os.fstat(file.fileno()))
-            content = file.read()
+        content, found = read_regular(path)
     except (FileNotFoundError, NotADirectoryError):
         return CheckpointEvidence(file=CheckpointFile(path=str(path)), entries=())
     except PermissionError:
@@ -35,7 +34,7 @@ def read_checkpoint(path: Path) -> CheckpointEvidence:
         problem = f"the checkpoint {path} cannot be read: {(error.strerror or str(error)).lower()}"
         return CheckpointEvidence(file=CheckpointFile(path=str(path), problem=problem))
     checkpoint, problem = _parsed(content, str(path))
-    file_view = CheckpointFile(path=str(path), written=written, problem=problem)
+    file_view = CheckpointFile(path=str(path), written=written_at(found), problem=problem)
     if checkpoint is None:
         return CheckpointEvidence(file=file_view)
     return CheckpointEvidence(

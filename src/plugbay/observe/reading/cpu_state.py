@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from plugbay.kernel.files import read_regular
 from plugbay.observe.view import ReadingProblem, Witness
 from plugbay.printers import v1
 
@@ -20,7 +21,7 @@ _MAX_CPU: Final = 1 << 16
 def read_cpu_state(path: Path) -> tuple[ExclusiveCpus | None, tuple[ReadingProblem, ...]]:
     """Exclusive CPUs by the pod's UID and container; None without a file."""
     try:
-        state = json.loads(path.read_bytes())
+        state = json.loads(read_regular(path)[0])
         entries = v1.mapping(state, "entries")
         return {
             (uid, container): tuple(_cpus(v1.text(containers, container)))

@@ -26,7 +26,7 @@ async def read_node(
     pod: tuple[str, str] | None = None,
     deadline_s: float = DEADLINE_S,
 ) -> NodeEvidence:
-    """Read what there is; it takes ``deadline_s`` at most, and some time for the disk.
+    """Read what there is; a node of ours, the kubelet and each plugin's page have ``deadline_s`` each.
 
     The checkpoint is read before the kubelet is asked, as a list may change what the next one says, and once more if it
     was written meanwhile: so a pod that came in between is not a contradiction. A node of ours, whose lists change
@@ -35,11 +35,18 @@ async def read_node(
     Args:
         pod: namespace and name of the only pod that is wanted.
     """
-    files = await asyncio.to_thread(_read_files, places, deadline_s)
-    if files.node is not None and asking is AllowedCalls.HARMLESS:
-        asking = AllowedCalls.LIST
-    answers = await ask_pod_resources(places.kubelet.pod_resources_socket, asking, pod=pod, deadline_s=deadline_s)
-    checkpoint = await asyncio.to_thread(_read_again, places, files.checkpoint)
+    async with asyncio.TaskGroup() as tasks:
+        reading = [
+            tasks.create_task(asyncio.to_thread(read_plugin_status, address, timeout_s=deadline_s))
+            for address in places.status_pages
+        ]
+        files = await asyncio.to_thread(_read_files, places, deadline_s)
+        if files.node is not None and asking is AllowedCalls.HARMLESS:
+            asking = AllowedCalls.LIST
+        answers = await ask_pod_resources(places.kubelet.pod_resources_socket, asking, pod=pod, deadline_s=deadline_s)
+        checkpoint = await asyncio.to_thread(_read_again, places, files.checkpoint)
+    pages = [task.result() for task in reading]
+    without_pages = [problem for _, problems in pages for problem in problems]
     return NodeEvidence(
         taken=now,
         root=str(places.kubelet.root),
@@ -49,10 +56,10 @@ async def read_node(
         allocatable=answers.allocatable,
         known_pods=files.known_pods,
         node=files.node,
-        plugins=files.plugins,
+        plugins=tuple(page for page, _ in pages if page is not None),
         sockets=files.sockets,
         exclusive_cpus=files.exclusive_cpus,
-        problems=(*_checkpoint_problem(checkpoint), *answers.problems, *files.problems),
+        problems=(*_checkpoint_problem(checkpoint), *answers.problems, *files.problems, *without_pages),
     )
 
 
@@ -61,7 +68,6 @@ class _Files:
     checkpoint: CheckpointEvidence
     known_pods: dict[str, KnownPod]
     node: Json | None
-    plugins: tuple[Json, ...]
     sockets: tuple[SocketView, ...]
     exclusive_cpus: ExclusiveCpus | None
     problems: tuple[ReadingProblem, ...]
@@ -70,18 +76,15 @@ class _Files:
 def _read_files(places: NodePlaces, timeout_s: float) -> _Files:
     known_pods, without_names = read_pod_names(places.pods, places.pod_logs)
     node, without_node = read_node_devices(places.control_socket, timeout_s=timeout_s)
-    pages = [read_plugin_status(address, timeout_s=timeout_s) for address in places.status_pages]
     sockets, without_sockets = read_sockets(places.kubelet.device_plugins, proc=places.proc)
     exclusive_cpus, without_cpus = read_cpu_state(places.cpu_state)
-    without_pages = [problem for _, problems in pages for problem in problems]
     return _Files(
         checkpoint=read_checkpoint(places.kubelet.checkpoint),
         known_pods=known_pods,
         node=node,
-        plugins=tuple(page for page, _ in pages if page is not None),
         sockets=sockets,
         exclusive_cpus=exclusive_cpus,
-        problems=(*without_names, *without_node, *without_pages, *without_sockets, *without_cpus),
+        problems=(*without_names, *without_node, *without_sockets, *without_cpus),
     )
 
 

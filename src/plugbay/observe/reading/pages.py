@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 from pathlib import Path
 from typing import Final
 
 from plugbay.documents import Json
 from plugbay.errors import PlugbayError
 from plugbay.observe.view import ReadingProblem, Witness
+from plugbay.ops.deadline_socket import DeadlineSocket
 from plugbay.ops.http_client import UnixHttpClient
 from plugbay.ops.listening import Address, TcpAddress, UnixAddress
 
@@ -43,8 +45,7 @@ def _page(address: Address, path: str, timeout_s: float) -> Json | str:
     try:
         match address:
             case UnixAddress(socket_path):
-                response = UnixHttpClient(socket_path, timeout_s=timeout_s).request("GET", path)
-                status, body = response.status, response.body
+                status, body = _over_unix(socket_path, path, timeout_s)
             case TcpAddress():
                 status, body = _over_tcp(address, path, timeout_s)
     except PlugbayError as error:
@@ -62,12 +63,25 @@ def _page(address: Address, path: str, timeout_s: float) -> Json | str:
     return page
 
 
+def _over_unix(socket_path: Path, path: str, timeout_s: float) -> tuple[int, bytes]:
+    client = UnixHttpClient(socket_path, timeout_s=timeout_s, is_deadline=True)
+    body = bytearray()
+    with client.stream("GET", path) as response:
+        for chunk in response.chunks:
+            body += chunk
+            if len(body) > _MAX_BYTES:
+                break
+    return response.status, bytes(body)
+
+
 def _over_tcp(address: TcpAddress, path: str, timeout_s: float) -> tuple[int, bytes]:
     # Imported here: with the e-mail package behind it, it costs a command 15 ms.
     from http.client import HTTPConnection, HTTPException
 
-    connection = HTTPConnection(address.host or _LOOPBACK, address.port, timeout=timeout_s)
+    end = time.monotonic() + timeout_s
+    connection = HTTPConnection(address.host or _LOOPBACK, address.port)
     try:
+        connection.sock = _connected(address, end)
         connection.request("GET", path)
         response = connection.getresponse()
         return response.status, response.read(_MAX_BYTES)
@@ -77,3 +91,19 @@ def _over_tcp(address: TcpAddress, path: str, timeout_s: float) -> tuple[int, by
         raise OSError(None, "it does not speak HTTP") from error
     finally:
         connection.close()
+
+
+def _connected(address: TcpAddress, end: float) -> socket.socket:
+    """A connection to the first address of the host that takes one."""
+    found = socket.getaddrinfo(address.host or _LOOPBACK, address.port, type=socket.SOCK_STREAM)
+    failure = OSError(None, f"{address.host} has no address")
+    for family, _, _, _, place in found:
+        connection = DeadlineSocket(family, end=end)
+        try:
+            connection.connect(place)
+        except OSError as error:
+            connection.close()
+            failure = error
+        else:
+            return connection
+    raise failure

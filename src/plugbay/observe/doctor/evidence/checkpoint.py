@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.errors import CorruptCheckpoint, RpcFailed
-from plugbay.kernel.files import read_bytes
+from plugbay.kernel.files import read_regular
 from plugbay.kubelet.checkpoint import load
 from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry
 from plugbay.kubelet.old_checkpoint import parse_old
@@ -26,8 +26,7 @@ def read_checkpoint(host: Host, gaps: Gaps) -> CheckpointSight:
     shown = host.shown(path)
     unfinished = _unfinished(path.parent, host)
     try:
-        found = path.stat()
-        content = read_bytes(path)
+        content, found = read_regular(path)
     except FileNotFoundError:
         return CheckpointSight(shown, unfinished=unfinished)
     except OSError as error:
