@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -90,6 +91,15 @@ async def test_what_could_not_be_read_is_not_well(node: NodeOnDisk, capsys: Show
     blind = sum(EvidenceSource.SOCKETS in each.needs for each in CHECKS)
     assert f"by the {len(CHECKS) - blind} of {len(CHECKS)} checks that could see everything" in told
     assert "Incomplete, so that they would not have found everything: PBD102, PBD103, PBD104" in told
+
+
+async def test_host_whose_proc_is_not_mounted_is_not_well(node: NodeOnDisk, capsys: Shown) -> None:
+    shutil.rmtree(node.root / "proc")
+    (node.root / "proc").mkdir()
+    assert await doctor(node, "--id", "PBD104") == 1
+    told = " ".join(capsys.readouterr().out.split())
+    assert "well" not in told
+    assert "could not read /proc: no process with a list of sockets is there" in told
 
 
 async def test_hostile_texts_do_not_reach_the_terminal(node: NodeOnDisk, capsys: Shown) -> None:

@@ -29,11 +29,17 @@ def read_lost_listeners(directory: Path, host: Host, gaps: Gaps) -> tuple[LostLi
     The kernel has a list for each network namespace, and a plugin's pod may have its own. The paths are those of the
     process's own mount namespace: a process that sees another directory there does not count.
 
+    Raises:
+        OSError: there is no /proc, or it is closed to this user.
+
     Source: Linux ``net/unix/af_unix.c``, ``unix_seq_show``.
     """
     proc = host.at("/proc")
     wanted = os.fsencode(host.shown(directory)) + b"/"
-    found = {each for table in _tables(proc, gaps) for each in _listeners(table, wanted)}
+    tables = [_listeners(table, wanted) for table in _tables(proc, gaps)]
+    if all(table is None for table in tables):
+        gaps.note(EvidenceSource.LISTENERS, "/proc", "no process with a list of sockets is there")
+    found = {each for table in tables for each in table or ()}
     lost = {each for each in found if not os.path.lexists(host.at(each.path))}
     if not lost:
         return ()
@@ -53,12 +59,7 @@ def _tables(proc: Path, gaps: Gaps) -> Iterator[Path]:
     """The list of sockets of each network namespace, by a process in it."""
     seen: set[str] = set()
     closed: list[Path] = []
-    try:
-        pids = [name for name in os.listdir(proc) if name.isdigit()]
-    except OSError as error:
-        gaps.note(EvidenceSource.LISTENERS, "/proc", error)
-        return
-    for pid in pids:
+    for pid in filter(str.isdigit, os.listdir(proc)):
         try:
             namespace = os.readlink(proc / pid / "ns/net")
         except PermissionError:
@@ -75,16 +76,19 @@ def _tables(proc: Path, gaps: Gaps) -> Iterator[Path]:
         gaps.note(EvidenceSource.LISTENERS, what, "closed to this user; root sees them")
 
 
-def _listeners(table: Path, wanted: bytes) -> Iterator[_Listener]:
+def _listeners(table: Path, wanted: bytes) -> set[_Listener] | None:
+    """Those whose path begins as ``wanted``; None if the table cannot be read."""
     try:
         lines = table.read_bytes().splitlines()[1:]
     except OSError:  # the process has ended, or is a zombie
-        return
-    for line in lines:
-        # number, references, protocol, flags, type, state, inode, path
-        fields = line.split(maxsplit=7)
-        if len(fields) == 8 and fields[7].startswith(wanted) and int(fields[3], 16) & _ACCEPTS_CONNECTIONS:
-            yield _Listener(os.fsdecode(fields[7]), fields[6].decode())
+        return None
+    # number, references, protocol, flags, type, state, inode, path
+    listed = [fields for fields in (line.split(maxsplit=7) for line in lines) if len(fields) == 8]
+    return {
+        _Listener(os.fsdecode(fields[7]), fields[6].decode())
+        for fields in listed
+        if fields[7].startswith(wanted) and int(fields[3], 16) & _ACCEPTS_CONNECTIONS
+    }
 
 
 def _owners(inodes: set[str], proc: Path) -> dict[str, str]:
