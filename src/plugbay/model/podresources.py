@@ -1,6 +1,6 @@
 """The answers of a kubelet's PodResources service: which containers hold which devices.
 
-The names are those of the API's messages. Source: kubelet 1.36 ``pkg/kubelet/apis/podresources/v1``.
+The names are those of the API's messages. Source: kubelet 1.37 ``pkg/kubelet/apis/podresources/v1``.
 """
 
 from __future__ import annotations
@@ -71,11 +71,21 @@ class ContainerResources:
 
 @dataclass(frozen=True, slots=True)
 class PodResources:
-    """A pod with its sidecars and app containers; init containers do not appear."""
+    """A pod with its sidecars and app containers; init containers do not appear.
+
+    Attributes:
+        cpu_ids: exclusive CPUs of the pod as a whole, those of its containers included; what no container has is shared
+            by the others in the pod. Empty unless the pod has resources of its own, and before 1.37.
+        memory: likewise.
+
+    Source: Kubernetes 1.37, pull request 138738 and KEP-5526.
+    """
 
     namespace: str
     name: str
     containers: tuple[ContainerResources, ...] = ()
+    cpu_ids: tuple[int, ...] = ()
+    memory: tuple[ContainerMemory, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,8 @@ class NodeEvidence:
         known_pods: by UID.
         node: our own node's answer about devices; None for any other kubelet.
         plugins: the ``/status`` of our plugins.
-        exclusive_cpus: by UID and container, from the CPU manager's file; None without one.
+        exclusive_cpus: by UID and container, from the CPU manager's file; None without one. CPUs of a pod as a whole
+            are those of a container without a name.
     """
 
     taken: datetime

@@ -223,7 +223,10 @@ class SocketView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExclusiveUse:
-    """CPUs and memory that one container has to itself; memory in bytes by type."""
+    """CPUs and memory that one container has to itself; memory in bytes by type.
+
+    A holder without a container is a pod: containers of it share them with each other, and with no other pod.
+    """
 
     holder: DeviceHolder
     cpus: tuple[int, ...] = ()

@@ -31,6 +31,8 @@ def pod_to_v1(pod: PodResources) -> v1.PodResources:
             )
             for container in pod.containers
         ],
+        cpu_ids=pod.cpu_ids,
+        memory=map(memory_to_v1, pod.memory),
     )
 
 
@@ -48,6 +50,8 @@ def pod_from_v1(pod: v1.PodResources) -> PodResources:
             )
             for container in pod.containers
         ),
+        tuple(pod.cpu_ids),
+        tuple(map(memory_from_v1, pod.memory)),
     )
 
 

@@ -125,6 +125,20 @@ async def test_devices_holders_cpus_and_memory_are_counted(kubelet: SeenKubelet)
     assert len(described) == len(set(described))
 
 
+async def test_cpus_and_memory_of_a_pod_as_a_whole_are_counted_once(kubelet: SeenKubelet) -> None:
+    kubelet.cpus = (0, 1, 2, 3, 4, 5)
+    pinned = ContainerResources(ContainerName("c"), cpu_ids=(2,), memory=(ContainerMemory("memory", 1024),))
+    containers = (pinned, ContainerResources(ContainerName("d")))
+    memory = (ContainerMemory("memory", 4096),)
+    kubelet.pods = [PodResources("default", "cpu", containers, cpu_ids=(2, 3, 4), memory=memory)]
+    async with kubelet.answering(), exporting(kubelet) as export:
+        found = await export.scrape()
+    assert found.of("plugbay_node_cpus", "pool") == {("allocatable",): 6, ("exclusive",): 3, ("shared",): 3}
+    assert found.of("plugbay_node_container_exclusive_cpus", "pod", "container") == {("cpu", "c"): 1, ("cpu", ""): 2}
+    exclusive = found.of("plugbay_node_container_exclusive_memory_bytes", "pod", "container")
+    assert exclusive == {("cpu", "c"): 1024, ("cpu", ""): 3072}
+
+
 async def test_a_kubelet_that_restarts_leaves_no_gap(kubelet: SeenKubelet) -> None:
     async with exporting(kubelet) as export:
         async with kubelet.answering():

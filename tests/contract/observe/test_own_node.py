@@ -24,7 +24,7 @@ __all__ = ["root"]
 async def test_our_node_tells_the_life_of_a_plugin(root: Path) -> None:
     places = places_of(root, is_own=True)
 
-    registered_s: list[float] = []
+    registered_s: list[object] = []
 
     async def plugin_with(open_streams: int, steps: int) -> PluginView:
         while True:
@@ -50,7 +50,7 @@ async def test_our_node_tells_the_life_of_a_plugin(root: Path) -> None:
         assert [each.at for each in plugin.life] == sorted(each.at for each in plugin.life)
 
 
-def _values(view: ObservedNode, name: str) -> list[float]:
+def _values(view: ObservedNode, name: str) -> list[object]:
     return [value for metric in node_metrics(view).metrics if metric.name == name for _, value in metric.samples]
 
 

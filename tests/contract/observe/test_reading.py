@@ -132,6 +132,12 @@ async def test_file_that_is_a_pipe_is_told_instead_of_waited_for(tmp_path: Path,
     assert problem.sentence.endswith("cannot be read: it is not a regular file")
 
 
+def test_cpus_of_a_pod_as_a_whole_are_read_without_those_of_its_containers(tmp_path: Path) -> None:
+    path = tmp_path / "cpu_manager_state"
+    path.write_text('{"entries": {"u1": {"c": "2"}}, "podEntries": {"u1": {"cpuSet": "2-4"}, "u2": {"cpuSet": "5"}}}')
+    assert read_cpu_state(path) == ({("u1", "c"): (2,), ("u1", ""): (3, 4), ("u2", ""): (5,)}, ())
+
+
 def test_sockets_are_told_apart(tmp_path: Path) -> None:
     with listening(tmp_path / "left.sock"):
         os.link(tmp_path / "left.sock", tmp_path / "stale.sock")

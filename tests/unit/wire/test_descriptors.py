@@ -108,6 +108,8 @@ POD_RESOURCES: Final[Mapping[str, Fields]] = {
         1: ("name", "string", ""),
         2: ("namespace", "string", ""),
         3: ("containers", "v1.ContainerResources", "repeated"),
+        4: ("cpu_ids", "int64", "repeated"),
+        5: ("memory", "v1.ContainerMemory", "repeated"),
     },
     "ContainerResources": {
         1: ("name", "string", ""),

@@ -1,6 +1,6 @@
 """The CPU manager's file: the exclusive CPUs of containers, without asking the kubelet.
 
-Source: kubelet 1.36 ``cm/cpumanager/state/checkpoint.go``; cpuset(7), "List format".
+Source: kubelet 1.37 ``cm/cpumanager/state/checkpoint.go`` and ``state.go``; cpuset(7), "List format".
 """
 
 from __future__ import annotations
@@ -19,15 +19,23 @@ _MAX_CPU: Final = 1 << 16
 
 
 def read_cpu_state(path: Path) -> tuple[ExclusiveCpus | None, tuple[ReadingProblem, ...]]:
-    """Exclusive CPUs by the pod's UID and container; None without a file."""
+    """Exclusive CPUs by the pod's UID and container; None without a file.
+
+    Those that a pod has as a whole, and none of its containers, are told without a container.
+    """
     try:
         state = json.loads(read_regular(path)[0])
         entries = v1.mapping(state, "entries")
-        return {
+        found = {
             (uid, container): tuple(_cpus(v1.text(containers, container)))
             for uid, containers in entries.items()
             for container in v1.mapping(containers)
-        }, ()
+        }
+        for uid, entry in v1.mapping(state, "podEntries").items():
+            of_containers = {cpu for name in v1.mapping(entries, uid) for cpu in found[uid, name]}
+            if shared := [cpu for cpu in _cpus(v1.text(entry, "cpuSet")) if cpu not in of_containers]:
+                found[uid, ""] = tuple(shared)
+        return found, ()
     except (FileNotFoundError, NotADirectoryError):
         return None, ()
     except OSError as error:

@@ -22,23 +22,26 @@ WIDE_HEADER: Final = (*HEADER, "CPUS", "MEMORY", "CLAIMS")
 
 def rows(pods: Iterable[PodResources]) -> Iterator[tuple[str, ...]]:
     """One row for each container and resource; containers without devices have none."""
-    for pod, container in _containers(pods):
-        for resource, devices in distinct_devices(container.devices).items():
-            numa = {node for nodes in devices.values() for node in nodes}
-            yield pod.namespace, pod.name, container.name, resource, ",".join(devices), _joined(sorted(numa))
+    for pod in _sorted(pods):
+        for container in pod.containers:
+            for resource, devices in distinct_devices(container.devices).items():
+                numa = {node for nodes in devices.values() for node in nodes}
+                yield pod.namespace, pod.name, container.name, resource, ",".join(devices), _joined(sorted(numa))
 
 
 def wide_rows(pods: Iterable[PodResources]) -> Iterator[tuple[str, ...]]:
-    """The rows of `rows`, with a container's CPUs, memory and claims as well; every container has at least one row."""
-    for pod, container in _containers(pods):
-        rest = (
-            _joined(sorted(container.cpu_ids)),
-            _joined(f"{each.memory_type}={each.size}" for each in container.memory),
-            _joined(f"{each.claim_namespace}/{each.claim_name}" for each in container.dynamic_resources),
-        )
-        nothing = (pod.namespace, pod.name, container.name, NONE, NONE, NONE)
-        for row in list(rows([PodResources(pod.namespace, pod.name, (container,))])) or [nothing]:
-            yield (*row, *rest)
+    """The rows of `rows`, with CPUs, memory and claims as well.
+
+    Every container has at least one row, and before them its pod, if that has CPUs or memory as a whole.
+    """
+    for pod in _sorted(pods):
+        if pod.cpu_ids or pod.memory:
+            yield (pod.namespace, pod.name, NONE, NONE, NONE, NONE, *_exclusive(pod), NONE)
+        for container in pod.containers:
+            claims = _joined(f"{each.claim_namespace}/{each.claim_name}" for each in container.dynamic_resources)
+            nothing = (pod.namespace, pod.name, container.name, NONE, NONE, NONE)
+            for row in list(rows([PodResources(pod.namespace, pod.name, (container,))])) or [nothing]:
+                yield (*row, *_exclusive(container), claims)
 
 
 def as_json(pods: Iterable[PodResources]) -> dict[str, Any]:
@@ -46,10 +49,14 @@ def as_json(pods: Iterable[PodResources]) -> dict[str, Any]:
     return {"podResources": [_pod(pod) for pod in pods]}
 
 
-def _containers(pods: Iterable[PodResources]) -> Iterator[tuple[PodResources, ContainerResources]]:
-    for pod in sorted(pods, key=lambda each: (each.namespace, each.name)):
-        for container in pod.containers:
-            yield pod, container
+def _sorted(pods: Iterable[PodResources]) -> list[PodResources]:
+    return sorted(pods, key=lambda each: (each.namespace, each.name))
+
+
+def _exclusive(owner: PodResources | ContainerResources) -> tuple[str, str]:
+    """The CPUs and the memory that a pod or a container has to itself."""
+    memory = (f"{each.memory_type}={each.size}" for each in owner.memory)
+    return _joined(sorted(owner.cpu_ids)), _joined(memory)
 
 
 def _joined(values: Iterable[object]) -> str:
@@ -61,6 +68,7 @@ def _pod(pod: PodResources) -> Mapping[str, Any]:
         "name": pod.name,
         "namespace": pod.namespace,
         "containers": [_container(container) for container in pod.containers],
+        **_filled(cpuIds=list(pod.cpu_ids), memory=[_memory(each) for each in pod.memory]),
     }
 
 

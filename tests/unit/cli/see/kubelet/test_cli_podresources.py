@@ -1,5 +1,7 @@
 """How the answers of a PodResources service are printed."""
 
+from dataclasses import replace
+
 from plugbay.cli.see.kubelet.podresources_rows import as_json, rows, wide_rows
 from plugbay.model.ids import ContainerName, DeviceId, ResourceName
 from plugbay.model.podresources import (
@@ -56,6 +58,14 @@ def test_wide_rows_show_every_container_and_what_else_it_has() -> None:
         ("train", "main", "example.com/nic", "n0", "<none>", "<none>", "<none>", "<none>"),
         ("train", "idle", "<none>", "<none>", "<none>", "<none>", "<none>", "<none>"),
     ]
+
+
+def test_pod_with_cpus_as_a_whole_is_told_before_its_containers() -> None:
+    whole = replace(PINNED, cpu_ids=(2, 3, 4), memory=(ContainerMemory("memory", 4096),))
+    before, _ = wide_rows([whole])
+    assert before == ("a", "pinned", "<none>", "<none>", "<none>", "<none>", "2,3,4", "memory=4096", "<none>")
+    (told,) = as_json([whole])["podResources"]
+    assert (told["cpuIds"], told["memory"]) == ([2, 3, 4], [{"memoryType": "memory", "size": 4096}])
 
 
 def test_json_has_the_answer_as_it_came() -> None:
