@@ -240,7 +240,7 @@ class ExclusiveView:
     Attributes:
         allocatable_cpus: None when nothing tells.
         allocatable_memory: bytes by type; None when nothing tells.
-        uses: None when it is not known which containers have CPUs.
+        uses: None when it is not known which containers have CPUs, or if the kubelet does not manage them.
     """
 
     allocatable_cpus: tuple[int, ...] | None = None

@@ -139,6 +139,13 @@ async def test_cpus_and_memory_of_a_pod_as_a_whole_are_counted_once(kubelet: See
     assert exclusive == {("cpu", "c"): 1024, ("cpu", ""): 3072}
 
 
+async def test_kubelet_that_manages_no_cpus_has_no_series_of_them(kubelet: SeenKubelet) -> None:
+    kubelet.cpus, kubelet.pods = (), [holding("web", "c", "g1")]
+    async with kubelet.answering(), exporting(kubelet) as export:
+        found = await export.scrape()
+    assert not found.of("plugbay_node_cpus", "pool")
+
+
 async def test_a_kubelet_that_restarts_leaves_no_gap(kubelet: SeenKubelet) -> None:
     async with exporting(kubelet) as export:
         async with kubelet.answering():

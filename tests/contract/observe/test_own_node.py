@@ -99,6 +99,7 @@ async def test_our_node_tells_holders_reasons_and_refused_pods(root: Path) -> No
             assert all(found == expected for found in labels[name])
         assert labels["plugbay_node_plugin_registered_timestamp_seconds"]
         assert labels["plugbay_node_admission_failures_total"]
+        assert not labels["plugbay_node_cpus"]
         await node.gone("holder", gracePeriodSeconds="0")
         async for view in followed(read, places):
             if not view.resources[0].allocated:

@@ -11,9 +11,12 @@ from plugbay.observe.view import DeviceHolder, ExclusiveUse, ExclusiveView, Witn
 
 
 def joined_exclusive(evidence: NodeEvidence) -> ExclusiveView:
-    """CPUs and memory of containers: by PodResources if it listed all pods, else CPUs by the CPU manager's file."""
+    """CPUs and memory of containers: by PodResources if it listed all pods, else CPUs by the CPU manager's file.
+
+    A kubelet has CPUs to give, whatever its policy; one that tells none, as our node, does not manage them.
+    """
     allocatable = evidence.allocatable
-    cpus = tuple(sorted(set(allocatable.cpu_ids))) if allocatable is not None else None
+    cpus = tuple(sorted(set(allocatable.cpu_ids))) if allocatable is not None and allocatable.cpu_ids else None
     uses: tuple[ExclusiveUse, ...] | None = None
     if evidence.pods is not None and evidence.only_pod is None:
         uses = tuple(_by_pods(evidence))
@@ -22,7 +25,7 @@ def joined_exclusive(evidence: NodeEvidence) -> ExclusiveView:
     return ExclusiveView(
         allocatable_cpus=cpus,
         allocatable_memory=None if allocatable is None else _by_type(allocatable.memory),
-        uses=uses,
+        uses=None if allocatable is not None and cpus is None and not uses else uses,
     )
 
 
