@@ -90,9 +90,38 @@ async def test_a_word_that_stands_for_nothing_is_told(kubelet: SeenKubelet, who:
     async with kubelet.answering():
         code, rows, notes = await who("g7")
     assert (code, rows) == (1, [])
-    assert (
-        notes == "plugbay: error: nothing on this node is called g7: no resource, no device, and no pod with devices\n"
+    assert notes == (
+        "plugbay: error: nothing on this node is called g7: no resource, no device, and no pod or container that holds "
+        "one\n"
     )
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("--pod", "nosuch"),
+        ("--container", "nosuch"),
+        ("--resource", "nosuch"),
+        ("pod/nosuch",),
+        ("--pod", "web", "--pod", "nosuch"),
+        ("pod/nosuch", "-n", "default"),
+    ],
+)
+async def test_options_that_name_nothing_are_told_as_words_are(
+    kubelet: SeenKubelet, who: Who, argv: tuple[str, ...]
+) -> None:
+    async with kubelet.answering():
+        code, _, notes = await who(*argv)
+    assert code == 1
+    (line,) = notes.splitlines()
+    assert line.startswith(f"plugbay: error: nothing on this node is called {argv[0 if '/' in argv[0] else -1]}: ")
+
+
+async def test_pod_of_another_namespace_is_not_known_in_this_one(kubelet: SeenKubelet, who: Who) -> None:
+    async with kubelet.answering():
+        assert (await who("--pod", "web", "-n", "other"))[0] == 1
+        assert (await who("pod/web", "-n", "other", "--ask", "nothing"))[0] == 1
+        assert (await who("--container", "c", "-n", "default"))[0] == 0
 
 
 async def test_files_tell_enough_without_asking(kubelet: SeenKubelet, who: Who) -> None:

@@ -34,11 +34,20 @@ class WhoChoice:
         return [use for use in uses if self._takes(use)]
 
     def unknown(self, view: ObservedNode, uses: Iterable[DeviceUse]) -> list[str]:
-        """The words that stand for nothing on this node."""
+        """The words, and the names of options, that stand for nothing on this node, or in the namespace."""
         listed = list(uses)
         resources = {resource.name for resource in view.resources}
-        wanted = [*self.words, *(name for name in sorted(self.resources) if name not in self.words)]
-        return [word for word in wanted if word not in resources and not any(_means(word, use) for use in listed)]
+        held = [use for use in listed if use.holder and self.namespace in (None, use.holder.namespace)]
+        pods = {name for use in held if use.holder for name in (use.holder.pod, use.holder.uid)}
+        containers = {use.holder.container for use in held if use.holder}
+
+        def is_known(word: str) -> bool:
+            pod = _POD.fullmatch(word)
+            return pod["name"] in pods if pod else word in resources or any(_means(word, use) for use in listed)
+
+        words = [word for word in self.words if not is_known(word)]
+        names = (self.resources - resources, self.pods - pods, self.containers - containers)
+        return list(dict.fromkeys([*words, *(name for each in names for name in sorted(each))]))
 
     @property
     def only_pod(self) -> tuple[str, str] | None:

@@ -136,7 +136,9 @@ class _Printer:
             show(self._object(node_object(view, wanted)))
         self._note_problems(view)
         for word in unknown:
-            show_error(f"nothing on this node is called {word}: no resource, no device, and no pod with devices")
+            show_error(
+                f"nothing on this node is called {word}: no resource, no device, and no pod or container that holds one"
+            )
         return _FAILED if unknown else _PARTIAL if view.is_partial else 0
 
     def show_first(self, view: ObservedNode) -> None:
