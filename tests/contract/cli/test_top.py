@@ -67,6 +67,29 @@ def test_rows_are_searched_and_sorted(order: TopOrder, devices: str) -> None:
     assert ("".join(row[1] for row in rows), more) == (devices, 0)
 
 
+@pytest.mark.parametrize(
+    ("order", "devices"),
+    [
+        (TopOrder(), ["g1", "g2", "g10", "x"]),
+        (TopOrder(column=1, is_reversed=True), ["x", "g10", "g2", "g1"]),
+        (TopOrder(column=3), ["g10", "g2", "g1", "x"]),
+        (TopOrder(column=3, is_reversed=True), ["g1", "g2", "g10", "x"]),
+        (TopOrder(column=5), ["g2", "g10", "g1", "x"]),
+        (TopOrder(column=5, is_reversed=True), ["g10", "g2", "g1", "x"]),
+        (TopOrder(column=7), ["g2", "g10", "g1", "x"]),
+        (TopOrder(column=7, is_reversed=True), ["g10", "g2", "g1", "x"]),
+    ],
+)
+def test_numbers_sort_as_such_and_what_is_unknown_comes_last_both_ways(order: TopOrder, devices: list[str]) -> None:
+    view = node(
+        DeviceView(id="g1", health=HEALTHY, numa_nodes=(11,)),
+        DeviceView(id="g10", health=HEALTHY, numa_nodes=(1,), holders=(holder("web-10", 9),)),
+        DeviceView(id="g2", health=HEALTHY, numa_nodes=(2,), holders=(holder("web-9", 3),)),
+        DeviceView(id="x", health=HEALTHY),
+    )
+    assert [row[1] for row in top_rows(view, order, NOW)[0]] == devices
+
+
 def test_rows_are_bounded_and_harmless() -> None:
     many = node(*(DeviceView(id=f"{number:05}", health=HEALTHY) for number in range(MOST_ROWS + 7)))
     rows, more = top_rows(many, TopOrder(), NOW)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeAlias
 
-from plugbay.cli.printing.table import cell
-from plugbay.cli.see.who_rows import HEADER, DeviceUse, row, uses_of
+from plugbay.cli.printing.table import NONE, cell
+from plugbay.cli.see.who_rows import HEADER, RELEASING, DeviceUse, row, uses_of
 from plugbay.observe.view import HealthWord, ObservedNode
 from plugbay.values import dataclass
 
 MOST_ROWS: Final = 1000
 """More are of no use on a screen, and slow: a search narrows them."""
 _SINCE: Final = HEADER.index("SINCE")
+_UNKNOWN: Final = (NONE, RELEASING)
+_NUMBER: Final = re.compile("([0-9]{1,18})")
+_Row: TypeAlias = tuple[DeviceUse, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,8 @@ class TopOrder:
 
     Attributes:
         search: words that all have to be in a row, in any case.
-        column: the number of the column that rows are sorted by; equal rows stay in the order of resources and devices.
+        column: the number of the column that rows are sorted by: moments from the newest on, numbers in texts as such.
+            Equal rows stay in the order of resources and devices, and what is unknown comes last.
         only_unhealthy: only devices that are not healthy.
     """
 
@@ -40,10 +45,10 @@ class TopOrder:
 def top_rows(view: ObservedNode, order: TopOrder, now: datetime) -> tuple[list[tuple[str, ...]], int]:
     """The first rows, harmless to print, and how many more there are."""
     words = order.search.casefold().split()
-    chosen = [(use, tuple(map(cell, row(use, now)))) for use in uses_of(view) if _is_wanted(use, order)]
+    uses = sorted(uses_of(view), key=lambda use: (_natural(use.resource.name), _natural(use.device.id)))
+    chosen = [(use, tuple(map(cell, row(use, now)))) for use in uses if _is_wanted(use, order)]
     found = [each for each in chosen if all(word in " ".join(each[1]).casefold() for word in words)]
-    found.sort(key=_key(order.column), reverse=order.is_reversed)
-    return [cells for _, cells in found[:MOST_ROWS]], max(0, len(found) - MOST_ROWS)
+    return [cells for _, cells in _sorted(found, order)[:MOST_ROWS]], max(0, len(found) - MOST_ROWS)
 
 
 def summary(view: ObservedNode) -> str:
@@ -60,14 +65,22 @@ def _is_wanted(use: DeviceUse, order: TopOrder) -> bool:
     return not order.only_unhealthy or use.device.health.word is not HealthWord.HEALTHY
 
 
-def _key(column: int) -> Callable[[tuple[DeviceUse, tuple[str, ...]]], tuple[bool, float | str]]:
-    """Moments sort as such, from the newest on, and all else as texts; what is unknown comes last."""
+def _sorted(rows: list[_Row], order: TopOrder) -> list[_Row]:
+    """In order, what is unknown at the end whichever way round."""
+    known = [each for each in rows if each[1][order.column] not in _UNKNOWN]
+    unknown = [each for each in rows if each[1][order.column] in _UNKNOWN]
+    if order.column == _SINCE:
+        known.sort(key=_since, reverse=not order.is_reversed)
+    else:
+        known.sort(key=lambda each: _natural(each[1][order.column]), reverse=order.is_reversed)
+    return known + unknown
 
-    def by_moment(item: tuple[DeviceUse, tuple[str, ...]]) -> tuple[bool, float | str]:
-        since = item[0].holder.since if item[0].holder else None
-        return since is None, 0.0 if since is None else -since.timestamp()
 
-    def by_text(item: tuple[DeviceUse, tuple[str, ...]]) -> tuple[bool, float | str]:
-        return item[1][column].startswith("<"), item[1][column]
+def _since(item: _Row) -> float:
+    holder = item[0].holder
+    return holder.since.timestamp() if holder and holder.since else 0.0
 
-    return by_moment if column == _SINCE else by_text
+
+def _natural(text: str) -> list[str | int]:
+    """A key by which ``gpu-10`` comes after ``gpu-9``: texts and numbers take turns."""
+    return [int(part) if place % 2 else part for place, part in enumerate(_NUMBER.split(text))]
