@@ -13,7 +13,9 @@ from plugbay.values import dataclass
 HOST: Final = Path("/")
 _OWN_SOCKET: Final = "plugbay.sock"
 _OWN_LOGS: Final = Path("logs", "pods")
-_STOCK_LOGS: Final = Path("var", "log", "pods")
+_STOCK_LOGS: Final = Path("/var/log/pods")
+_MOST_LINKS: Final = 40
+"""As many symbolic links as Linux follows in one path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +55,37 @@ def places_of(root: Path, *, host: Path = HOST, is_own: bool, status_pages: tupl
         host=host,
         kubelet=KubeletPaths(root),
         pods=root / "pods",
-        pod_logs=root / _OWN_LOGS if is_own else host / _STOCK_LOGS,
+        pod_logs=root / _OWN_LOGS if is_own else seen_below(host, _STOCK_LOGS),
         cpu_state=root / "cpu_manager_state",
         control_socket=root / _OWN_SOCKET,
         proc=host / "proc",
         status_pages=status_pages,
     )
+
+
+def seen_below(host: Path, path: Path | str) -> Path:
+    """A path of a machine whose ``/`` is at ``host``, as this process reaches it; links are followed as there."""
+    if host == HOST:
+        return Path(path)
+    todo = [part for part in Path(path).parts if part != "/"][::-1]
+    there, links = host, 0
+    while todo:
+        part = todo.pop()
+        if part == "..":
+            there = there if there == host else there.parent
+            continue
+        try:
+            target = os.readlink(there / part)
+        except OSError:
+            there /= part
+            continue
+        links += 1
+        if links > _MOST_LINKS:
+            return there / part
+        if target.startswith("/"):
+            there = host
+        todo += [each for each in Path(target).parts if each != "/"][::-1]
+    return there
 
 
 def is_own_root(root: Path) -> bool:

@@ -234,7 +234,32 @@ async def test_a_view_follows_the_kubelet_without_polling(kubelet: SeenKubelet) 
     assert "List" not in kubelet.asked
 
 
-@pytest.mark.parametrize("command", ["who", "export"])
+@pytest.mark.parametrize("root", ["/k", "/link", "{host}/k"])
+@pytest.mark.parametrize("option", ["--host", "--host-root"])
+async def test_root_is_a_path_of_the_host_for_who_and_doctor(
+    kubelet: SeenKubelet, capsys: pytest.CaptureFixture[str], root: str, option: str
+) -> None:
+    (kubelet.base / "link").symlink_to("/k")
+    argv = (option, str(kubelet.base), "--root", root.format(host=kubelet.base))
+    async with kubelet.answering():
+        assert await asyncio.to_thread(run, ["who", *argv, "pod/web", "-n", "default", "-o", "name"]) == 0
+        assert capsys.readouterr().out == "example.com/gpu=g1\n"
+        await asyncio.to_thread(run, ["doctor", *argv, "--id", "PBD101", "--json"])
+    assert json.loads(capsys.readouterr().out)["findings"] == []
+
+
+async def test_a_host_has_its_kubelet_at_the_usual_place(
+    kubelet: SeenKubelet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (kubelet.base / "var/lib").mkdir()
+    (kubelet.base / "var/lib/kubelet").symlink_to("/k")
+    async with kubelet.answering():
+        argv = ["who", "--host", str(kubelet.base), "pod/web", "-n", "default", "-o", "name"]
+        assert await asyncio.to_thread(run, argv) == 0
+    assert capsys.readouterr().out == "example.com/gpu=g1\n"
+
+
+@pytest.mark.parametrize("command", ["who", "export", "doctor"])
 def test_a_host_that_is_not_mounted_is_one_sentence(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

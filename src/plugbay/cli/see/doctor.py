@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.cli.arguments.names import pod_name
-from plugbay.cli.arguments.options import add_kubelet_root, add_namespace, duration_s, file_of, path_of
+from plugbay.cli.arguments.options import add_namespace, duration_s, file_of
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.arguments.roots import chosen_root
 from plugbay.cli.printing.output import show, show_error, show_note, show_page
 from plugbay.cli.see.diagnosis_page import explanation, harmless, page, pod_lines
+from plugbay.cli.see.options import add_host_options, chosen_host, root_on_host
 from plugbay.errors import PodNotFound, UsageError
-from plugbay.kubelet.paths import STOCK_ROOT
 from plugbay.observe.doctor.catalogue import CHECKS, about_pod, check_named, examine
 from plugbay.observe.doctor.document import diagnosis_document
 from plugbay.observe.doctor.evidence.host import Host
@@ -27,6 +27,7 @@ from plugbay.observe.doctor.evidence.reading import read_evidence
 from plugbay.observe.doctor.evidence.values import Examined, PodSight
 from plugbay.observe.doctor.finding import Check, Diagnosis, FindingSeverity
 from plugbay.observe.doctor.fixing import fixes_of, make
+from plugbay.observe.places import HOST
 from plugbay.ops.clock import SystemClock
 
 WARNED: Final = 1
@@ -44,7 +45,7 @@ def declare(parser: CommandParser) -> None:
             "plugbay doctor pod/gopher -n lab",
             "plugbay doctor --explain PBD104",
             "plugbay doctor --fix --dry-run",
-            "plugbay doctor --host-root /host -o json",
+            "plugbay doctor --host /host -o json",
         ),
         run=run,
     )
@@ -82,13 +83,7 @@ def declare(parser: CommandParser) -> None:
         default="2s",
         help="how long to wait for each answer of a plugin or the kubelet (default: %(default)s)",
     )
-    parser.add_argument(
-        "--host-root",
-        metavar="DIR",
-        type=path_of,
-        help="where the node's / is mounted, in a pod; --root is a path below it then (default: /)",
-    )
-    add_kubelet_root(parser)
+    add_host_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -173,10 +168,8 @@ def _host(args: argparse.Namespace) -> Host:
     from plugbay.node.roots import kubelet_root
 
     now_s = SystemClock().now().timestamp()
-    if args.host_root is not None:
-        if not args.host_root.is_dir():
-            raise UsageError(f"--host-root {args.host_root}: there is no such directory")
-        return Host(now_s, args.host_root.absolute(), Path(args.root or STOCK_ROOT))
+    if (mount := chosen_host(args)) != HOST:
+        return Host(now_s, mount, root_on_host(args, mount))
     if args.root is not None or args.node:
         return Host(now_s, kubelet_root=chosen_root(args))
     found = kubelet_root(os.environ, os.geteuid(), is_node_up=lambda _: False).path.absolute()

@@ -7,13 +7,15 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 from plugbay.cli.arguments.options import add_kubelet_root, directory_of, duration_s
-from plugbay.cli.arguments.roots import chosen_kubelet_root
+from plugbay.cli.arguments.roots import chosen_kubelet_root, chosen_root
 from plugbay.errors import UsageError
+from plugbay.kubelet.paths import STOCK_ROOT
 from plugbay.observe.joining.node import join
-from plugbay.observe.places import NodePlaces, is_own_root, places_of
+from plugbay.observe.places import HOST, NodePlaces, is_own_root, places_of, seen_below
 from plugbay.observe.reading.node import read_node
 from plugbay.observe.reading.podresources import AllowedCalls
 from plugbay.observe.view import ObservedNode
@@ -49,14 +51,38 @@ def add_place_options(parser: argparse.ArgumentParser, *, by_default: str) -> No
         default=[],
         help="the address of `plugbay serve --metrics ADDR`, for reasons and host paths; may be repeated",
     )
+    add_host_options(parser)
+
+
+def add_host_options(parser: argparse.ArgumentParser) -> None:
+    """The kubelet's root, and where the machine's file system is."""
     parser.add_argument(
         "--host",
+        "--host-root",
         metavar="DIR",
         type=directory_of,
         default="/",
-        help="the node's root directory as it is mounted here, for logs of pods and /proc (default: %(default)s)",
+        help="where the node's / is mounted, in a pod; --root is a path of the node then, and by default "
+        "/var/lib/kubelet (default: %(default)s)",
     )
     add_kubelet_root(parser)
+
+
+def chosen_host(args: argparse.Namespace) -> Path:
+    """The place at which the node's ``/`` is; absolute.
+
+    Raises:
+        UsageError: there is nothing.
+    """
+    if not os.path.isdir(args.host):
+        raise UsageError(f"--host: {args.host} is not a directory; it wants the place at which the node's / is mounted")
+    return Path(args.host).absolute()
+
+
+def root_on_host(args: argparse.Namespace, host: Path) -> Path:
+    """The kubelet's root as the node at ``host`` names it; ``--root`` may be given with ``host`` before it."""
+    named = chosen_root(args) if args.root is not None or args.node else STOCK_ROOT
+    return Path("/", named.relative_to(host)) if named.is_relative_to(host) else named
 
 
 def chosen_places(args: argparse.Namespace) -> NodePlaces:
@@ -65,13 +91,16 @@ def chosen_places(args: argparse.Namespace) -> NodePlaces:
     Raises:
         UsageError: the host is not mounted where they say.
     """
-    from pathlib import Path
-
-    if not os.path.isdir(args.host):
-        raise UsageError(f"--host: {args.host} is not a directory; it wants the place at which the node's / is mounted")
-    root = chosen_kubelet_root(args).path
+    host = chosen_host(args)
+    if host == HOST:
+        root = chosen_kubelet_root(args).path
+    else:
+        named = root_on_host(args, host)
+        root = seen_below(host, named)
+        if not root.is_dir() and named.is_dir():  # a pod may mount the kubelet's directory at its own path only
+            root = named
     pages = tuple(map(parse_address, args.status))
-    return places_of(root, host=Path(args.host), is_own=is_own_root(root), status_pages=pages)
+    return places_of(root, host=host, is_own=is_own_root(root), status_pages=pages)
 
 
 def chosen_reading(

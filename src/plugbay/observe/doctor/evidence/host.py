@@ -9,6 +9,7 @@ from typing import Final
 
 from plugbay.kubelet.paths import STOCK_ROOT, KubeletPaths
 from plugbay.observe.doctor.evidence.values import EvidenceSource, Gap
+from plugbay.observe.places import seen_below
 from plugbay.values import dataclass
 
 CONTROL_SOCKET: Final = "plugbay.sock"
@@ -18,8 +19,6 @@ JOURNALS: Final = ".plugbay"
 ANSWER_S: Final = 2.0
 _READ_S: Final = 5.0
 _LOCK: Final = "plugbay.lock"
-_MOST_LINKS: Final = 40
-"""As many symbolic links as Linux follows in one path."""
 
 
 class Gaps:
@@ -84,27 +83,7 @@ class Host:
 
     def at(self, path: Path | str) -> Path:
         """A path of the machine as this process reaches it; links are followed as the machine would."""
-        if self.is_this_machine:
-            return Path(path)
-        todo = [part for part in Path(path).parts if part != "/"][::-1]
-        there, links = self.root, 0
-        while todo:
-            part = todo.pop()
-            if part == "..":
-                there = there if there == self.root else there.parent
-                continue
-            try:
-                target = os.readlink(there / part)
-            except OSError:
-                there /= part
-                continue
-            links += 1
-            if links > _MOST_LINKS:
-                return there / part
-            if target.startswith("/"):
-                there = self.root
-            todo += [each for each in Path(target).parts if each != "/"][::-1]
-        return there
+        return seen_below(self.root, path)
 
     def shown(self, path: Path | str) -> str:
         """A path of this process as the machine names it."""

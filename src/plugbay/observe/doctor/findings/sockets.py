@@ -221,7 +221,7 @@ CHECKS: Final = (
         "The directory in which kubelets meet device plugins does not exist, so no kubelet has started with this "
         "root. Distributions keep it at /var/lib/kubelet/device-plugins, whatever the kubelet's --root-dir.",
         "Start the kubelet, or tell where it lives: plugbay doctor --root DIR; in a pod, mount the host's root and "
-        "give --host-root DIR.",
+        "give --host DIR.",
         (EvidenceSource.DIRECTORIES,),
         no_kubelet,
     ),
