@@ -6,6 +6,7 @@ import asyncio
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 from typing import Final
@@ -31,6 +32,10 @@ _AFTER_HANG_S: Final = 1.0
 _MOST_TOGETHER: Final = 8
 _QUICK_S: Final = 1.0
 """No other pod of the node is admitted meanwhile."""
+_LEFT_OUT: Final = frozenset(("pts", "shm", "fd", "mqueue", ".lxc", ".lxd-mounts", ".udev"))
+"""Directories below a directory of devices of which a container gets nothing."""
+_CONSOLE: Final = "console"
+"""Also left out: each container has one of its own."""
 
 Answer = CallSeen[tuple[ContainerEdits, ...]]
 """The answer to one Allocate."""
@@ -41,8 +46,8 @@ class HostFacts:
     """The facts about this machine that the answers depend on.
 
     Attributes:
-        kinds: for each host path ``missing``, ``device``, ``devices`` (a directory that holds some), ``directory``,
-            ``file`` or ``other``.
+        kinds: for each host path ``missing``, ``device``, ``devices`` (a directory with some at any depth),
+            ``directory``, ``file`` or ``other``.
         unresolved: the CDI names, of those that are well formed, that no spec defines.
         directories: where specs were looked for.
     """
@@ -140,15 +145,31 @@ def _kind(path: Path) -> str:
         mode = path.stat().st_mode
     except OSError:
         return "missing"
-    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) or stat.S_ISFIFO(mode):
         return "device"
     if stat.S_ISDIR(mode):
-        return "devices" if any(_is_device(Path(entry.path)) for entry in os.scandir(path)) else "directory"
+        return "devices" if _holds_devices(path) else "directory"
     return "file" if stat.S_ISREG(mode) else "other"
 
 
-def _is_device(path: Path) -> bool:
-    return _kind(path) == "device" if not path.is_dir() else False
+def _holds_devices(directory: Path) -> bool:
+    """Whether a container gets a device from ``directory``, which stands for all devices below it, links aside.
+
+    Source: containerd 2.1 ``pkg/oci/utils_unix.go``, ``getDevices``.
+    """
+    with suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name not in _LEFT_OUT and _holds_devices(Path(entry.path)):
+                    return True
+            elif entry.name != _CONSOLE and _is_device(entry):
+                return True
+    return False
+
+
+def _is_device(entry: os.DirEntry[str]) -> bool:
+    mode = entry.stat(follow_symlinks=False).st_mode
+    return stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
 
 
 @rule(

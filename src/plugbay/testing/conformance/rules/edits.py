@@ -40,7 +40,8 @@ def names_nodes_that_exist(seen: AllocateSeen) -> Iterator[str]:
     412,
     "Host paths of device nodes are devices",
     RuleSeverity.MUST,
-    source="containerd 2.1 oci.WithDevices: a file fails the container with `not a device node`",
+    source="containerd 2.1 oci.WithDevices: a file fails the container with `not a device node`; a directory stands "
+    "for all devices below it",
     scene=ALLOCATE,
 )
 def names_devices(seen: AllocateSeen) -> Iterator[str]:

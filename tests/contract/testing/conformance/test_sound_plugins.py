@@ -1,0 +1,59 @@
+"""Plugins that do something uncommon which no kubelet and no runtime minds pass."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.contract.testing.conformance.judged import failed, findings, judged, python
+
+GIVES_NODE: Final = """
+import asyncio, sys
+from pathlib import Path
+from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
+from tests.contract.testing.zoo.edits import GenerousAnimal
+
+class GivesNode(GenerousAnimal):
+    extra = pb.ContainerAllocateResponse(
+        devices=[pb.DeviceSpec(container_path="/dev/thing", host_path=HOST_PATH, permissions="rw")]
+    )
+
+root = Path(sys.argv[1])
+asyncio.run(GivesNode(root / "device-plugins", root / "sick").run())
+"""
+EDITS: Final = ("PB411", "PB412")
+
+
+async def found_on_node(host_path: Path, places: Path) -> list[str]:
+    report = await judged(python(GIVES_NODE.replace("HOST_PATH", repr(str(host_path)))), *EDITS, places=places)
+    assert failed(report) in ([], ["PB412"]), report.verdicts
+    return findings(report, "PB412")
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a device node")
+async def test_directory_stands_for_the_devices_below_it(tmp_path: Path, sockets: Path) -> None:
+    """As /dev/bus/usb, whose devices lie in a directory for each bus."""
+    bus = tmp_path / "usb" / "001"
+    bus.mkdir(parents=True)
+    os.mknod(bus / "001", stat.S_IFCHR | 0o600, os.makedev(1, 3))
+    assert await found_on_node(tmp_path / "usb", sockets) == []
+
+
+async def test_fifo_can_be_a_device_node(tmp_path: Path, sockets: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert await found_on_node(tmp_path / "pipe", sockets) == []
+
+
+async def test_directory_of_which_a_container_gets_nothing_is_told(tmp_path: Path, sockets: Path) -> None:
+    """The links in it, its FIFOs and what lies below ``shm`` are left out by runtimes."""
+    (tmp_path / "things" / "shm").mkdir(parents=True)
+    os.mkfifo(tmp_path / "things" / "pipe")
+    (tmp_path / "things" / "link").symlink_to("/dev/null")
+    assert await found_on_node(tmp_path / "things", sockets) == [
+        f"'{tmp_path}/things' is offered as a device node, and is a directory without devices"
+    ]
