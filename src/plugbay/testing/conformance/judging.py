@@ -87,11 +87,12 @@ class _Run:
 
 
 async def _within(scene: AnyScene, stage: Stage) -> Any:
+    limit_s = scene.limit_s(stage.settings)
     try:
-        async with asyncio.timeout(scene.timeout_s):
+        async with asyncio.timeout(limit_s):
             return await scene.play(stage)
     except TimeoutError:
-        raise CannotJudge(f"the scene {scene.name!r} was not over after {scene.timeout_s:g} s") from None
+        raise CannotJudge(f"the scene {scene.name!r} was not over after {limit_s:g} s") from None
 
 
 def _first(reasons: BaseExceptionGroup[Exception]) -> NotApplicable | CannotJudge:

@@ -6,11 +6,13 @@ from collections.abc import Awaitable, Callable, Iterable
 from enum import Enum
 from typing import Any, Final, Generic, TypeVar
 
+from plugbay.testing.conformance.settings import ConformanceSettings
 from plugbay.testing.conformance.stage import Stage
 from plugbay.values import dataclass
 
 _PREFIX: Final = "PB"
-_SCENE_S: Final = 60.0
+_SCENE_S: Final = 240.0
+"""More than the calls of any scene may take together, each of which has a limit of its own."""
 
 Seen = TypeVar("Seen")
 
@@ -49,13 +51,21 @@ class Scene(Generic[Seen]):
     Attributes:
         name: a few words, for progress and traces.
         play: does it, and returns what was seen.
-        timeout_s: the longest time that it may take; calls in it have their own, shorter ones.
+        starts: so many times it may wait for a plugin to be ready after its start.
+        returns: so many times it may wait for a plugin to register again, or to list a change.
+        own_s: the longest time for all else.
     """
 
     name: str
     play: Callable[[Stage], Awaitable[Seen]]
     manner: Manner = Manner.SHARED
-    timeout_s: float = _SCENE_S
+    starts: int = 1
+    returns: int = 0
+    own_s: float = _SCENE_S
+
+    def limit_s(self, settings: ConformanceSettings) -> float:
+        """The longest time that it may take with a plugin that is given the times of ``settings``."""
+        return self.own_s + self.starts * settings.ready_timeout_s + self.returns * settings.retry_timeout_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +100,12 @@ AnyScene = Scene[Any]
 
 
 def scene(
-    name: str, *, manner: Manner = Manner.SHARED, timeout_s: float = _SCENE_S
+    name: str, *, manner: Manner = Manner.SHARED, starts: int = 1, returns: int = 0, own_s: float = _SCENE_S
 ) -> Callable[[Callable[[Stage], Awaitable[Seen]]], Scene[Seen]]:
     """Make a `Scene` of a coroutine function, as a decorator."""
 
     def make(play: Callable[[Stage], Awaitable[Seen]]) -> Scene[Seen]:
-        return Scene(name, play, manner, timeout_s)
+        return Scene(name, play, manner, starts, returns, own_s)
 
     return make
 

@@ -37,3 +37,8 @@ class ConformanceSettings:
     environ: Mapping[str, str] = field(default_factory=dict)
     cdi_directories: tuple[Path, ...] = ()
     places: Path = Path("/tmp")
+
+    @property
+    def start_again_s(self) -> float:
+        """The time for a plugin that starts, and has to find a kubelet that was away."""
+        return max(self.ready_timeout_s, self.retry_timeout_s)

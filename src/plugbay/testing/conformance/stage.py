@@ -82,10 +82,11 @@ class Stage:
         Raises:
             CannotJudge: it did not come in time.
         """
+        deadline = _now() + timeout_s
         meeting = await self.kubelet.meet(self.resource, timeout_s, after=after)
         if meeting is None:
             raise CannotJudge(f"the plugin did not register {self.resource} within {timeout_s:g} s{self.why_silent()}")
-        if not await meeting.until_listed(timeout_s):
+        if not await meeting.until_listed(deadline - _now()):
             raise CannotJudge(f"{self.resource} sent no list within {timeout_s:g} s{self.why_silent()}")
         return meeting
 
@@ -96,8 +97,9 @@ class Stage:
             CannotJudge: it did not get so far in time.
             NotApplicable: it has fewer devices.
         """
+        deadline = _now() + self.settings.ready_timeout_s
         meeting = await self.begin()
-        timeout_s = self.settings.ready_timeout_s if count == 1 else 0.0
+        timeout_s = deadline - _now() if count == 1 else 0.0
         await meeting.until(lambda: len(meeting.healthy) >= count, timeout_s)
         if meeting.ended.is_set() and not meeting.healthy:
             raise CannotJudge(f"the stream of {self.resource} ended before a device was listed")
@@ -105,20 +107,21 @@ class Stage:
             raise NotApplicable(f"{self.resource} has {len(meeting.healthy)} healthy devices, this takes {count}")
         return meeting
 
-    async def until_met_or_ended(self, timeout_s: float) -> bool:
-        """Whether the resource is registered, with a list, before the plugin ends and in time."""
+    async def until_met_or_ended(self, timeout_s: float, *, after: Meeting | None = None) -> bool:
+        """Whether the resource is registered after ``after``, with a list, before the plugin ends and in time."""
         async with asyncio.TaskGroup() as tasks:
             ending = tasks.create_task(self.subject.ended.wait())
-            meeting = tasks.create_task(self._is_met(timeout_s))
+            meeting = tasks.create_task(self._is_met(timeout_s, after))
             await asyncio.wait([ending, meeting], return_when=asyncio.FIRST_COMPLETED)
             has_met = meeting.done() and meeting.result()
             ending.cancel()
             meeting.cancel()
         return has_met
 
-    async def _is_met(self, timeout_s: float) -> bool:
-        meeting = await self.kubelet.meet(self.resource, timeout_s)
-        return meeting is not None and await meeting.until_listed(timeout_s)
+    async def _is_met(self, timeout_s: float, after: Meeting | None) -> bool:
+        deadline = _now() + timeout_s
+        meeting = await self.kubelet.meet(self.resource, timeout_s, after=after)
+        return meeting is not None and await meeting.until_listed(deadline - _now())
 
     def host_path(self, path: str) -> Path:
         """A path of the host that the plugin names, as we see it: below the kubelet's usual place lies our root."""
@@ -153,6 +156,10 @@ class Stage:
         self.trace = self.kubelet.trace = Trace(time.monotonic)
         for meeting in self.kubelet.meetings:
             meeting.trace = self.trace
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 @asynccontextmanager

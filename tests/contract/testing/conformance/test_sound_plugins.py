@@ -26,6 +26,17 @@ root = Path(sys.argv[1])
 asyncio.run(GivesNode(root / "device-plugins", root / "sick").run())
 """
 EDITS: Final = ("PB411", "PB412")
+WAITS_FOR_FIRST: Final = """
+import asyncio, fcntl, sys
+from pathlib import Path
+from tests.contract.testing.zoo.animal import Animal
+
+root = Path(sys.argv[1])
+turn = (root / "turn").open("w")
+fcntl.flock(turn, fcntl.LOCK_EX)
+asyncio.run(Animal(root / "device-plugins", root / "sick").run())
+"""
+"""Registers when no other instance runs."""
 
 
 async def found_on_node(host_path: Path, places: Path) -> list[str]:
@@ -57,3 +68,8 @@ async def test_directory_of_which_a_container_gets_nothing_is_told(tmp_path: Pat
     assert await found_on_node(tmp_path / "things", sockets) == [
         f"'{tmp_path}/things' is offered as a device node, and is a directory without devices"
     ]
+
+
+async def test_second_instance_has_the_time_that_a_start_may_take(sockets: Path) -> None:
+    report = await judged(python(WAITS_FOR_FIRST), "PB907", places=sockets, ready_timeout_s=4)
+    assert findings(report, "PB907") == ["a second instance did not register within 4 s"]

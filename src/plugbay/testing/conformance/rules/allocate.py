@@ -90,7 +90,7 @@ class AllocateSeen:
             yield from ((asked, each) for each in answer.value or ())
 
 
-@scene("Allocate")
+@scene("Allocate", own_s=CALL_S * (_MOST_DEVICES + 4))
 async def ALLOCATE(stage: Stage) -> AllocateSeen:
     """Allocate each device, the first one twice, several for one container, and one each for two."""
     meeting = await stage.begin_with_devices()

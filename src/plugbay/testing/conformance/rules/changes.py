@@ -65,7 +65,7 @@ class ChangesSeen:
         return [each for each in self.changes if each.change is change]
 
 
-@scene("devices change", manner=Manner.ALONE, timeout_s=600)
+@scene("devices change", manner=Manner.ALONE, returns=20, own_s=600)
 async def CHANGES(stage: Stage) -> ChangesSeen:
     """Let a device disappear and appear, fail and recover; then let all disappear, and come back."""
     if not stage.settings.provoke:

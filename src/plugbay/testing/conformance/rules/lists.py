@@ -299,7 +299,7 @@ class TwoLives:
     after: tuple[str, ...]
 
 
-@scene("plugin starts again", manner=Manner.OWN)
+@scene("plugin starts again", manner=Manner.OWN, starts=2)
 async def RESTARTED(stage: Stage) -> TwoLives:
     """End the plugin, start it again, and compare its devices."""
     meeting = await stage.begin_with_devices()

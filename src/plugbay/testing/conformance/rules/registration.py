@@ -44,7 +44,7 @@ class LateKubelet:
     waited_s: float
 
 
-@scene("kubelet comes late", manner=Manner.OWN, timeout_s=600)
+@scene("kubelet comes late", manner=Manner.OWN, returns=1)
 async def LATE_KUBELET(stage: Stage) -> LateKubelet:
     """Start the plugin with nothing at kubelet.sock, and the kubelet after it."""
     stage.kubelet.paths.device_plugins.mkdir(parents=True)
@@ -52,9 +52,9 @@ async def LATE_KUBELET(stage: Stage) -> LateKubelet:
     began = asyncio.get_running_loop().time()
     if not await subject.until_ended(_ABSENT_S):
         await stage.kubelet.listen()
-        came = await stage.until_met_or_ended(stage.settings.retry_timeout_s)
+        came = await stage.until_met_or_ended(stage.settings.start_again_s)
         if came or subject.is_running:
-            return LateKubelet(None, 0.0, came, stage.settings.retry_timeout_s)
+            return LateKubelet(None, 0.0, came, stage.settings.start_again_s)
     return LateKubelet(subject.exit_code, asyncio.get_running_loop().time() - began, came=False, waited_s=0.0)
 
 
@@ -109,7 +109,7 @@ class RefusingKubelet:
     waited_s: float
 
 
-@scene("kubelet refuses", manner=Manner.OWN, timeout_s=600)
+@scene("kubelet refuses", manner=Manner.OWN, returns=1)
 async def REFUSING_KUBELET(stage: Stage) -> RefusingKubelet:
     """Refuse every registration for a few seconds, and then accept."""
     kubelet = stage.kubelet

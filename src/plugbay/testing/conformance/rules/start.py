@@ -20,7 +20,7 @@ _SERVER: Final = "kubelet 1.36 pkg/kubelet/cm/devicemanager/plugin/v1beta1/serve
 _DOCS: Final = "https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/"
 
 
-@scene("first start", manner=Manner.OWN, timeout_s=600)
+@scene("first start", manner=Manner.OWN, starts=2, own_s=600)
 async def SURVEY(stage: Stage) -> FirstMeeting:
     """Start the plugin for the first time."""
     return await survey(stage)

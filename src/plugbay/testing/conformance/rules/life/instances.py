@@ -14,8 +14,8 @@ from plugbay.testing.conformance.rules.restarts.streams import answers_at
 from plugbay.testing.conformance.stage import Stage
 from plugbay.values import dataclass
 
-_OTHER_S: Final = 8.0
-_SCENE_S: Final = 120.0
+_ENDS_S: Final = 8.0
+"""The time that an instance has to end after a signal; how long that takes is another rule's matter."""
 _WAR: Final = 4
 """More registrations than two instances need while nothing else happens."""
 _PEACE_S: Final = 1.5
@@ -48,7 +48,7 @@ class PairSeen:
         refused_code: the exit code of a second one that ended by itself.
         quarrels: the registrations after that, until there was peace or a war.
         survives: whether the other one can be reached after one was asked to end; None if that was not tried.
-        waited_s: the time that it had to become reachable again.
+        waited_s: the time that the second one had to register or, if it did, the other one to become reachable.
     """
 
     registered: bool
@@ -66,30 +66,29 @@ class PairSeen:
         if self.refused_code is not None:
             raise NotApplicable(f"a second instance ends by itself, with exit code {self.refused_code}")
         if not self.registered:
-            raise CannotJudge(f"a second instance did not register within {_OTHER_S:g} s")
+            raise CannotJudge(f"a second instance did not register within {self.waited_s:g} s")
         return self
 
 
-@scene("SIGKILL, and another start", manner=Manner.OWN)
+@scene("SIGKILL, and another start", manner=Manner.OWN, starts=2)
 async def KILLED(stage: Stage) -> KilledSeen:
     """Kill the plugin, which leaves its socket, and start it again."""
     before = await stage.begin()
     stage.subject.send(signal.SIGKILL)
-    await stage.subject.until_ended(_OTHER_S)
+    await stage.subject.until_ended(_ENDS_S)
     await stage.subject.kill()
     after = await stage.start_plugin()
-    meeting = await stage.kubelet.meet(stage.resource, stage.settings.ready_timeout_s, after=before)
-    is_back = meeting is not None and await meeting.until_listed(stage.settings.ready_timeout_s)
+    is_back = await stage.until_met_or_ended(stage.settings.ready_timeout_s, after=before)
     return KilledSeen(is_back, after.exit_code, after.output.text[-300:])
 
 
-@scene("two instances, the first one ends", manner=Manner.OWN, timeout_s=_SCENE_S)
+@scene("two instances, the first one ends", manner=Manner.OWN, starts=2, returns=1)
 async def FIRST_ENDS(stage: Stage) -> PairSeen:
     """Start a second instance, then ask the first one to end: a rolling update."""
     return await _pair(stage, ends=0)
 
 
-@scene("two instances, the second one ends", manner=Manner.OWN, timeout_s=_SCENE_S)
+@scene("two instances, the second one ends", manner=Manner.OWN, starts=2, returns=1)
 async def SECOND_ENDS(stage: Stage) -> PairSeen:
     """Start a second instance, and ask it to end."""
     return await _pair(stage, ends=1)
@@ -99,13 +98,14 @@ async def _pair(stage: Stage, *, ends: int) -> PairSeen:
     first = await stage.begin()
     known = len(stage.kubelet.meetings)
     await stage.start_plugin()
-    second = await stage.kubelet.meet(stage.resource, _OTHER_S, after=first)
-    if second is None or not await second.until_listed(_OTHER_S):
-        return PairSeen(False, stage.subject.exit_code)
+    has_registered = await stage.until_met_or_ended(stage.settings.ready_timeout_s, after=first)
+    second = await stage.kubelet.meet(stage.resource, 0, after=first)
+    if second is None or not has_registered:
+        return PairSeen(False, stage.subject.exit_code, waited_s=stage.settings.ready_timeout_s)
     quarrels = await _quarrels(stage, second)
     stage.subjects[ends].send(signal.SIGTERM)
     stage.trace.note(f"the {'second' if ends else 'first'} instance gets SIGTERM")
-    await stage.subjects[ends].until_ended(_OTHER_S)
+    await stage.subjects[ends].until_ended(_ENDS_S)
     theirs = stage.kubelet.meetings[:known] if ends else stage.kubelet.meetings[known:]
     return PairSeen(True, None, quarrels, await _is_reachable(stage, theirs), stage.settings.retry_timeout_s)
 

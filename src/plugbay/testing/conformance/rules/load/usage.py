@@ -18,7 +18,6 @@ _RESTARTS_S: Final = 14.0
 """The time for all of them; a plugin that looks for the kubelet now and then gets through fewer."""
 _WARM: Final = 0.3
 """After this part of the restarts, what grows is not what a program builds up once."""
-_SCENE_S: Final = 240.0
 _SETTLE_S: Final = 0.3
 _FEWEST: Final = 5
 IDLE_S: Final = 2.5
@@ -90,7 +89,7 @@ class IdleSeen:
     printed: float
 
 
-@scene(f"{RESTARTS} kubelet restarts", manner=Manner.OWN, timeout_s=_SCENE_S)
+@scene(f"{RESTARTS} kubelet restarts", manner=Manner.OWN, returns=2)
 async def MANY_RESTARTS(stage: Stage) -> RestartsSeen:
     """Restart the kubelet again and again, as soon as the plugin is back."""
     meeting = await stage.begin()

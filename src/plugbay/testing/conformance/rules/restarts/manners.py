@@ -19,7 +19,6 @@ from plugbay.values import dataclass
 PROMPT_S: Final = 1.0
 """Pods are admitted again 0.9 s after a kubelet's socket appears."""
 _AWAY_S: Final = 0.7
-_SCENE_S: Final = 240.0
 _SERVER: Final = "kubelet 1.36 pkg/kubelet/cm/devicemanager/plugin/v1beta1/server.go"
 _DOCS: Final = "https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/#handling-kubelet-restarts"
 _ADMITTED: Final = "observed with kubelet 1.36: pods are admitted again 0.9 s after the socket appears, or lost"
@@ -63,12 +62,12 @@ async def until_back(stage: Stage, before: Meeting) -> RestartSeen:
     began, known = loop.time(), len(stage.kubelet.attempts)
     exit_code = None
     if not stage.subject.is_running:
-        exit_code = stage.subject.exit_code
+        exit_code, timeout_s = stage.subject.exit_code, stage.settings.start_again_s
         await stage.start_plugin()
     await first(_until_listed(stage, before, timeout_s), stage.subject.ended.wait())
     meeting = await _until_listed(stage, before, 0)
     if meeting is None and not stage.subject.is_running:
-        exit_code = stage.subject.exit_code
+        exit_code, timeout_s = stage.subject.exit_code, stage.settings.start_again_s
         await stage.start_plugin()
         meeting = await _until_listed(stage, before, timeout_s)
     took_s = loop.time() - began if meeting is not None else None
@@ -92,7 +91,7 @@ async def _until_listed(stage: Stage, before: Meeting, timeout_s: float) -> Meet
     return None
 
 
-@scene("kubelet restart: away, then a new socket", manner=Manner.OWN, timeout_s=_SCENE_S)
+@scene("kubelet restart: away, then a new socket", manner=Manner.OWN, starts=3, returns=4)
 async def NEW_SOCKET(stage: Stage) -> tuple[RestartSeen, RestartSeen | None]:
     """Stop the kubelet for a moment, start it, and then start it twice at once; the plugin's socket stays."""
     before = await stage.begin()
@@ -107,7 +106,7 @@ async def NEW_SOCKET(stage: Stage) -> tuple[RestartSeen, RestartSeen | None]:
     return once, await until_back(stage, stage.kubelet.meetings[-1])
 
 
-@scene("kubelet restart: directory cleared", manner=Manner.OWN, timeout_s=_SCENE_S)
+@scene("kubelet restart: directory cleared", manner=Manner.OWN, starts=2, returns=2)
 async def CLEARED(stage: Stage) -> RestartSeen:
     """Start the kubelet again, which removes all sockets in the directory."""
     before = await stage.begin()
@@ -115,7 +114,7 @@ async def CLEARED(stage: Stage) -> RestartSeen:
     return await until_back(stage, before)
 
 
-@scene("kubelet restart: directory made anew", manner=Manner.OWN, timeout_s=_SCENE_S)
+@scene("kubelet restart: directory made anew", manner=Manner.OWN, starts=2, returns=2)
 async def NEW_DIRECTORY(stage: Stage) -> RestartSeen:
     """Remove the directory while the kubelet is down; it makes another one."""
     before = await stage.begin()

@@ -22,7 +22,6 @@ _LIST_S: Final = 3.0
 """The time that a plugin has for the first list of one more stream."""
 _STREAMS: Final = 3
 _POLL_S: Final = 0.05
-_SCENE_S: Final = 240.0
 _CLIENT: Final = "kubelet 1.36 pkg/kubelet/cm/devicemanager/plugin/v1beta1/client.go"
 _HANDLER: Final = "kubelet 1.36 pkg/kubelet/cm/devicemanager/plugin/v1beta1/handler.go"
 
@@ -78,7 +77,7 @@ async def STREAMS(stage: Stage) -> StreamsSeen:
     return StreamsSeen(_ids(meeting), first, second, trouble, tuple(together))
 
 
-@scene("lost connection, lost socket", manner=Manner.OWN, timeout_s=_SCENE_S)
+@scene("lost connection, lost socket", manner=Manner.OWN, starts=2, returns=3)
 async def LOSSES(stage: Stage) -> LossesSeen:
     """Hang up on the plugin, and then remove its socket."""
     before = await stage.begin()
