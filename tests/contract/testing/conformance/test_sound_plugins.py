@@ -9,6 +9,7 @@ from typing import Final
 
 import pytest
 
+from plugbay.testing.conformance.findings import RuleOutcome
 from tests.contract.testing.conformance.judged import failed, findings, judged, python
 
 GIVES_NODE: Final = """
@@ -37,6 +38,17 @@ fcntl.flock(turn, fcntl.LOCK_EX)
 asyncio.run(Animal(root / "device-plugins", root / "sick").run())
 """
 """Registers when no other instance runs."""
+TEN_WORKERS: Final = """
+import asyncio, sys
+from pathlib import Path
+from tests.contract.testing.zoo.containers import FewWorkers
+
+class TenWorkers(FewWorkers):
+    workers = 10
+
+root = Path(sys.argv[1])
+asyncio.run(TenWorkers(root / "device-plugins", root / "sick").run())
+"""
 
 
 async def found_on_node(host_path: Path, places: Path) -> list[str]:
@@ -73,3 +85,9 @@ async def test_directory_of_which_a_container_gets_nothing_is_told(tmp_path: Pat
 async def test_second_instance_has_the_time_that_a_start_may_take(sockets: Path) -> None:
     report = await judged(python(WAITS_FOR_FIRST), "PB907", places=sockets, ready_timeout_s=4)
     assert findings(report, "PB907") == ["a second instance did not register within 4 s"]
+
+
+async def test_pool_of_ten_workers_is_large_enough(sockets: Path) -> None:
+    """As grpcio's server has them by a common example: each open stream takes one."""
+    report = await judged(python(TEN_WORKERS), "PB802", "PB804", places=sockets)
+    assert [each.outcome for each in report.verdicts] == [RuleOutcome.PASSED] * 2, report.verdicts

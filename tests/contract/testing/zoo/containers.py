@@ -99,12 +99,13 @@ class AllocatesForOne(Animal):
 
 
 class FewWorkers(Animal):
-    """Has a pool of four workers, and each open stream takes one."""
+    """Has a pool of four workers, of which each open stream takes one."""
 
     caught_by = rules(802)
+    workers = 4
 
     def methods(self) -> Mapping[str, Method]:
-        self._workers = asyncio.Semaphore(4)
+        self._workers = asyncio.Semaphore(self.workers)
         return {name: self._worked(method) for name, method in super().methods().items()}
 
     def _worked(self, method: Method) -> Method:

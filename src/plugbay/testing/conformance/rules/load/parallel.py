@@ -20,7 +20,8 @@ from plugbay.values import dataclass
 from plugbay.wire.plugin_calls import ask_options
 
 AT_ONCE: Final = 16
-STREAMS: Final = 12
+STREAMS: Final = 3
+"""So many registrations before, of which kubelet 1.36 keeps the streams, are more than a plugin has a reason for."""
 _CALL_S: Final = 10.0
 _OTHER_S: Final = 3.0
 """The time for a call that waits for nothing, on a machine that is busy."""
@@ -133,8 +134,8 @@ def answers_together(seen: ParallelSeen) -> Iterator[str]:
 
 @rule(
     802,
-    f"Calls are answered while {STREAMS} streams are open",
-    RuleSeverity.MUST,
+    f"Calls are answered while {STREAMS} more streams are open",
+    RuleSeverity.SHOULD,
     source=f"{_HANDLER}: a registration closes no connection before it (1.36); each stream takes a thread of a pool",
     scene=CROWD,
 )
