@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from plugbay.errors import RpcFailed
@@ -38,6 +38,15 @@ class Played:
     took_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Findings that the machine may be to blame for: their scene is played again, alone."""
+
+    scene: AnyScene
+    resource: str
+    rules: tuple[AnyRule, ...]
+
+
 class Progress:
     """Hears how a run goes; this one keeps it to itself."""
 
@@ -54,6 +63,7 @@ class _Run:
         self.rules = rules
         self.progress = progress
         self.verdicts: list[Verdict] = []
+        self.doubts: list[Doubt] = []
         self.outputs: list[PluginOutput] = []
         self.expected = len(rules)
 
@@ -71,12 +81,33 @@ class _Run:
 
     def judge(self, played: Played) -> None:
         """Judge what was seen by every rule of the scene."""
-        for rule in self.rules:
-            if rule.scene is played.scene:
-                outcome, findings = _judged(rule, played)
-                verdict = Verdict(rule, played.resource, outcome, findings, trace=played.trace, took_s=played.took_s)
-                self.verdicts.append(verdict)
-                self.progress.judged(verdict, len(self.verdicts), self.expected)
+        for rule in self._rules_of(played.scene):
+            self._take(rule, played, *_judged(rule, played))
+
+    def judge_beside_others(self, played: Played) -> None:
+        """As `judge`, but keep what a rule found that goes by the clock for another look: see `doubts`."""
+        doubted = []
+        for rule in self._rules_of(played.scene):
+            outcome, findings = _judged(rule, played)
+            if rule.is_timed and outcome is RuleOutcome.FAILED:
+                doubted.append(rule)
+            else:
+                self._take(rule, played, outcome, findings)
+        if doubted:
+            self.doubts.append(Doubt(played.scene, played.resource, tuple(doubted)))
+
+    def settle(self, doubt: Doubt, played: Played) -> None:
+        """Judge what was seen when the scene was played again, alone."""
+        for rule in doubt.rules:
+            self._take(rule, played, *_judged(rule, played))
+
+    def _rules_of(self, scene: AnyScene) -> Iterator[AnyRule]:
+        return (rule for rule in self.rules if rule.scene is scene)
+
+    def _take(self, rule: AnyRule, played: Played, outcome: RuleOutcome, findings: tuple[str, ...]) -> None:
+        verdict = Verdict(rule, played.resource, outcome, findings, trace=played.trace, took_s=played.took_s)
+        self.verdicts.append(verdict)
+        self.progress.judged(verdict, len(self.verdicts), self.expected)
 
     def _keep_output(self, stage: Stage, scene: AnyScene) -> None:
         for subject in stage.subjects:
@@ -160,30 +191,35 @@ def _one_at_a_time(ports: Iterable[int]) -> str:
 
 
 async def _play_all(run: _Run, scenes: Sequence[AnyScene], resources: Sequence[str], jobs: int) -> None:
-    """Play the scenes that can be played beside others, then those that cannot."""
+    """Play the scenes that can be played beside others, then those that cannot, and those of doubts."""
     shared = [each for each in scenes if each.manner is Manner.SHARED]
     own = [each for each in scenes if each.manner is Manner.OWN]
     room = asyncio.Semaphore(jobs)
+    judge = run.judge if jobs == 1 else run.judge_beside_others
 
     async def play_shared() -> None:
         async with room, open_stage(run.settings) as stage:
             for each in shared:
                 for resource in resources:
                     stage.play_next(resource)
-                    run.judge(await run.play(stage, each))
+                    judge(await run.play(stage, each))
 
-    async def play_own(scene: AnyScene, resource: str) -> None:
+    async def play_own(scene: AnyScene, resource: str) -> Played:
         async with room, open_stage(run.settings, resource) as stage:
-            played = await run.play(stage, scene)
-        run.judge(played)
+            return await run.play(stage, scene)
+
+    async def judge_own(scene: AnyScene, resource: str) -> None:
+        judge(await play_own(scene, resource))
 
     async with asyncio.TaskGroup() as tasks:
         if shared:
             tasks.create_task(play_shared())
         for scene in own:
             for resource in resources:
-                tasks.create_task(play_own(scene, resource))
+                tasks.create_task(judge_own(scene, resource))
     for scene in scenes:
         if scene.manner is Manner.ALONE:
             for resource in resources:
-                await play_own(scene, resource)
+                run.judge(await play_own(scene, resource))
+    for doubt in run.doubts:
+        run.settle(doubt, await play_own(doubt.scene, doubt.resource))

@@ -41,7 +41,7 @@ class Manner(Enum):
     OWN = "own"
     """It starts, stops or disturbs the plugin, and so has one of its own; other scenes are played at the same time."""
     ALONE = "alone"
-    """As OWN, and nothing else is played meanwhile: it changes the devices, or measures."""
+    """As OWN, and nothing else is played meanwhile: it changes the devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,8 @@ class Rule(Generic[Seen]):
         source: where that is written: an API comment, a kubelet's source, a section of a specification.
         scene: what is done to see it.
         judge: a sentence for each thing that is wrong; it may raise a reason for none.
+        is_timed: whether it goes by the clock, so that a machine that is busy with other scenes may break it. What it
+            finds then is looked at again while nothing else is played.
     """
 
     number: int
@@ -86,6 +88,7 @@ class Rule(Generic[Seen]):
     source: str
     scene: Scene[Seen]
     judge: Callable[[Seen], Iterable[str]]
+    is_timed: bool = False
 
     @property
     def name(self) -> str:
@@ -111,11 +114,11 @@ def scene(
 
 
 def rule(
-    number: int, title: str, severity: RuleSeverity, *, source: str, scene: Scene[Seen]
+    number: int, title: str, severity: RuleSeverity, *, source: str, scene: Scene[Seen], is_timed: bool = False
 ) -> Callable[[Callable[[Seen], Iterable[str]]], Rule[Seen]]:
     """Make a `Rule` of a function that judges what was seen in ``scene``, as a decorator."""
 
     def make(judge: Callable[[Seen], Iterable[str]]) -> Rule[Seen]:
-        return Rule(number, title, severity, source, scene, judge)
+        return Rule(number, title, severity, source, scene, judge, is_timed)
 
     return make

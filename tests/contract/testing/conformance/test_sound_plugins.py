@@ -49,6 +49,23 @@ class TenWorkers(FewWorkers):
 root = Path(sys.argv[1])
 asyncio.run(TenWorkers(root / "device-plugins", root / "sick").run())
 """
+SLOW_BESIDE_OTHERS: Final = """
+import asyncio, sys
+from pathlib import Path
+from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
+from tests.contract.testing.zoo.animal import Animal
+
+root = Path(sys.argv[1])
+
+class SlowBesideOthers(Animal):
+    async def allocate(self, request: pb.AllocateRequest) -> pb.AllocateResponse:
+        if len(list(root.parent.iterdir())) > 1:
+            await asyncio.sleep(1.2)
+        return await super().allocate(request)
+
+asyncio.run(SlowBesideOthers(root / "device-plugins", root / "sick").run())
+"""
+"""Needs the machine for itself: another instance has a root beside its own."""
 
 
 async def found_on_node(host_path: Path, places: Path) -> list[str]:
@@ -91,3 +108,8 @@ async def test_pool_of_ten_workers_is_large_enough(sockets: Path) -> None:
     """As grpcio's server has them by a common example: each open stream takes one."""
     report = await judged(python(TEN_WORKERS), "PB802", "PB804", places=sockets)
     assert [each.outcome for each in report.verdicts] == [RuleOutcome.PASSED] * 2, report.verdicts
+
+
+async def test_what_goes_by_the_clock_is_looked_at_again_alone(sockets: Path) -> None:
+    report = await judged(python(SLOW_BESIDE_OTHERS), "PB424", "PB425", "PB809", places=sockets)
+    assert [each.outcome for each in report.verdicts] == [RuleOutcome.PASSED] * 3, report.verdicts

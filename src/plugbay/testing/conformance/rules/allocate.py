@@ -285,6 +285,7 @@ def heeds_no_order(seen: AllocateSeen) -> Iterator[str]:
     RuleSeverity.SHOULD,
     source=f"{_MANAGER}: no other pod is admitted to the node meanwhile",
     scene=ALLOCATE,
+    is_timed=True,
 )
 def is_quick(seen: AllocateSeen) -> Iterator[str]:
     asked, slowest = max(seen.answers, key=lambda each: each[1].took_s)
@@ -298,6 +299,7 @@ def is_quick(seen: AllocateSeen) -> Iterator[str]:
     RuleSeverity.MUST,
     source=f"{_MANAGER}: the call has no time limit, and no pod is admitted to the node meanwhile",
     scene=ALLOCATE,
+    is_timed=True,
 )
 def does_not_hang(seen: AllocateSeen) -> Iterator[str]:
     for asked, answer in seen.answers:

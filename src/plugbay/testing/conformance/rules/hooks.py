@@ -149,6 +149,7 @@ def pre_start_answers(seen: HooksSeen) -> Iterator[str]:
     RuleSeverity.SHOULD,
     source=f"{_PRE_START}: a kubelet waits 30 s, then it fails the start of the container and tries again",
     scene=HOOKS,
+    is_timed=True,
 )
 def pre_start_is_quick(seen: HooksSeen) -> Iterator[str]:
     hook = seen.announced(seen.pre_start, "pre_start_required")
@@ -273,6 +274,7 @@ def deallocate_takes_strangers(seen: HooksSeen) -> Iterator[str]:
     RuleSeverity.SHOULD,
     source=f"{_RELEASE}: the end of a pod waits for them, one attempt at most 30 s",
     scene=HOOKS,
+    is_timed=True,
 )
 def release_is_quick(seen: HooksSeen) -> Iterator[str]:
     calls = {"PostStopContainer": seen.post_stop, "Deallocate": seen.deallocate}

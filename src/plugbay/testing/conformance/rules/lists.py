@@ -117,6 +117,7 @@ def sends_a_list(seen: ListsSeen) -> Iterator[str]:
     RuleSeverity.SHOULD,
     source=f"{_CLIENT}: capacity is 0, or what a dead plugin left, until it comes",
     scene=LISTS,
+    is_timed=True,
 )
 def sends_the_first_promptly(seen: ListsSeen) -> Iterator[str]:
     if seen.first_after_s is None:
@@ -248,6 +249,7 @@ def keeps_the_order(seen: ListsSeen) -> Iterator[str]:
     RuleSeverity.MUST,
     source=f"{_CLIENT}: a kubelet that was restarted opens a stream while the plugin may still hold the old one",
     scene=LISTS,
+    is_timed=True,
 )
 def serves_a_second_stream(seen: ListsSeen) -> Iterator[str]:
     if not seen.lists:

@@ -70,6 +70,7 @@ async def OPTIONS(stage: Stage) -> OptionsSeen:
     RuleSeverity.SHOULD,
     source=f"{_SERVER}: it is called inside Register, without a limit of its own",
     scene=OPTIONS,
+    is_timed=True,
 )
 def answers_options_at_once(seen: OptionsSeen) -> Iterator[str]:
     slow = max(each.took_s for each in seen.again)

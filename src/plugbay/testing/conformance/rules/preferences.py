@@ -173,6 +173,7 @@ def is_stable(seen: PreferencesSeen) -> Iterator[str]:
     RuleSeverity.SHOULD,
     source=f"{_MANAGER}: the call has no time limit, and no pod of the node is admitted meanwhile",
     scene=PREFERENCES,
+    is_timed=True,
 )
 def is_quick(seen: PreferencesSeen) -> Iterator[str]:
     seen.answered()

@@ -76,6 +76,7 @@ def _ended(seen: EndSeen) -> EndSeen:
     RuleSeverity.SHOULD,
     source=f"{_TERMINATION}: it is killed after 30 s; until then no other instance takes its place",
     scene=TERMINATED,
+    is_timed=True,
 )
 def ends(seen: EndSeen) -> Iterator[str]:
     if seen.took_s is None:
@@ -118,6 +119,7 @@ def leaves_no_socket(seen: EndSeen) -> Iterator[str]:
     RuleSeverity.INFO,
     source="signal(7): Ctrl-C in a terminal, with which authors try a plugin",
     scene=INTERRUPTED,
+    is_timed=True,
 )
 def ends_on_interrupt(seen: EndSeen) -> Iterator[str]:
     if seen.took_s is None:

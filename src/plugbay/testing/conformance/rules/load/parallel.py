@@ -125,6 +125,7 @@ async def _options(meeting: Meeting) -> Options:
     RuleSeverity.SHOULD,
     source="plugbay's manager admits pods in parallel; a kubelet calls Allocate for one pod after the other",
     scene=PARALLEL,
+    is_timed=True,
 )
 def answers_together(seen: ParallelSeen) -> Iterator[str]:
     if failed := [each for each in seen.together if each.failure is not None]:
@@ -138,6 +139,7 @@ def answers_together(seen: ParallelSeen) -> Iterator[str]:
     RuleSeverity.SHOULD,
     source=f"{_HANDLER}: a registration closes no connection before it (1.36); each stream takes a thread of a pool",
     scene=CROWD,
+    is_timed=True,
 )
 def answers_beside_streams(seen: CrowdSeen) -> Iterator[str]:
     if not any(seen.has_list):
@@ -152,6 +154,7 @@ def answers_beside_streams(seen: CrowdSeen) -> Iterator[str]:
     RuleSeverity.SHOULD,
     source=f"{_MANAGER}: PreStartContainer of a pod that starts is called while another one is admitted",
     scene=PARALLEL,
+    is_timed=True,
 )
 def holds_up_nothing(seen: ParallelSeen) -> Iterator[str]:
     if seen.beside is None:
@@ -169,6 +172,7 @@ def holds_up_nothing(seen: ParallelSeen) -> Iterator[str]:
     RuleSeverity.MUST,
     source=f"{_HANDLER}: an old connection may stay open unread; a kubelet that was stopped reads nothing either",
     scene=CROWD,
+    is_timed=True,
 )
 def outlives_silence(seen: CrowdSeen) -> Iterator[str]:
     if seen.with_streams.failure is not None:

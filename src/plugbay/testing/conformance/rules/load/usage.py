@@ -194,6 +194,7 @@ def lasts(seen: RestartsSeen) -> Iterator[str]:
     RuleSeverity.SHOULD,
     source=f"{_LIMITS}: it runs on every node, all the time, and what it uses pods cannot have",
     scene=IDLE,
+    is_timed=True,
 )
 def is_idle(seen: IdleSeen) -> Iterator[str]:
     if seen.cpu >= _CPU:
@@ -206,6 +207,7 @@ def is_idle(seen: IdleSeen) -> Iterator[str]:
     RuleSeverity.INFO,
     source="https://docs.kernel.org/admin-guide/pm/cpuidle.html: a processor that is woken often saves no power",
     scene=IDLE,
+    is_timed=True,
 )
 def sleeps(seen: IdleSeen) -> Iterator[str]:
     if seen.wakeups >= _WAKEUPS_PER_S:
@@ -218,6 +220,7 @@ def sleeps(seen: IdleSeen) -> Iterator[str]:
     RuleSeverity.SHOULD,
     source=f"{_LOGS}: a kubelet keeps 5 files of 10 MiB; what is older is lost",
     scene=IDLE,
+    is_timed=True,
 )
 def is_quiet(seen: IdleSeen) -> Iterator[str]:
     if seen.printed >= _BYTES_PER_S:

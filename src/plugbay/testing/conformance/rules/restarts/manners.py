@@ -173,6 +173,7 @@ def survives_new_directory(seen: RestartSeen) -> Iterator[str]:
     RuleSeverity.SHOULD,
     source=f"{_ADMITTED} if their devices are not back",
     scene=CLEARED,
+    is_timed=True,
 )
 def is_prompt(seen: RestartSeen) -> Iterator[str]:
     if seen.took_s is None or seen.exit_code is not None:

@@ -195,6 +195,7 @@ def registers_after_hang_up(seen: LossesSeen) -> Iterator[str]:
     RuleSeverity.MUST,
     source=f"{_CLIENT}, Run: the next registration opens another stream; gRPC cancels streams, not connections",
     scene=STREAMS,
+    is_timed=True,
 )
 def survives_cancelling(seen: StreamsSeen) -> Iterator[str]:
     if seen.first is None:
@@ -213,6 +214,7 @@ def survives_cancelling(seen: StreamsSeen) -> Iterator[str]:
     RuleSeverity.MUST,
     source=f"{_HANDLER}: when a plugin registers again, the old stream goes on beside the new one (1.36)",
     scene=STREAMS,
+    is_timed=True,
 )
 def serves_several(seen: StreamsSeen) -> Iterator[str]:
     if not seen.devices:
