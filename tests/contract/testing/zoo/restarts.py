@@ -14,17 +14,26 @@ from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
 from tests.contract.testing.zoo.animal import Animal, Identity, identity, rules
 
 
-class IgnoresRestart(Animal):
-    """Registers once, and is content."""
+class WatchesItsSocketAlone(Animal):
+    """Begins anew when its socket is gone, as each kubelet removes it, and looks at nothing else."""
 
-    caught_by = rules(109, 701, 702, 703, 707, 708)
+    caught_by = rules(701, 708)
 
     async def keep_registered(self) -> None:
+        await self.register_once()
+        await self.stopping.wait()
+
+    async def register_once(self) -> None:
         for _ in itertools.repeat(None):
             if await self.register():
                 break
             await asyncio.sleep(0.1)
-        await self.stopping.wait()
+
+
+class IgnoresRestart(WatchesItsSocketAlone):
+    """Registers once, and is content."""
+
+    caught_by = rules(109, 701, 702, 703, 707, 708)
 
     async def until_lost(self, served: Identity) -> None:
         await self.stopping.wait()
@@ -139,19 +148,40 @@ class TiresOfRestarts(Animal):
         return await super().register()
 
 
-class ForgetsToLookAgain(Animal):
-    """Takes the kubelet that is there some time after a registration for the one that it registered with."""
+class ForgetsToLookAgain(WatchesItsSocketAlone):
+    """Once it has begun anew, takes what is there some time after a registration for what it registered with."""
 
-    caught_by = rules(708, 712)
+    caught_by = rules(712, 808)
+    _has_begun = False
 
     async def keep_registered(self) -> None:
-        while True:
-            if await self.register():
-                await asyncio.sleep(0.5)
-                registered = identity(self.kubelet)
-                self.unwatched.clear()
-                async with watch_paths([self.kubelet]) as changes:
-                    while identity(self.kubelet) in (registered, None) and not self.unwatched.is_set():
-                        await first(anext(changes), self.unwatched.wait())
-            else:
-                await asyncio.sleep(0.1)
+        if not self._has_begun:
+            await Animal.keep_registered(self)
+        await self.register_once()
+        await asyncio.sleep(0.5)
+        registered = identity(self.kubelet)
+        async with watch_paths([self.kubelet]) as changes:
+            while identity(self.kubelet) in (registered, None):
+                await anext(changes)
+
+    async def until_lost(self, served: Identity) -> None:
+        if self._has_begun:
+            await asyncio.sleep(0.5)
+            served = identity(self.socket)
+        await super().until_lost(served)
+        self._has_begun = True
+
+
+class LeaksServerOfItsSocket(WatchesItsSocketAlone):
+    """Stops no server whose socket is gone."""
+
+    caught_by = rules(701, 708, 805)
+
+    async def live(self) -> None:
+        async with AsyncExitStack() as self._servers:
+            await super().live()
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        await self._servers.enter_async_context(super().serving())
+        yield

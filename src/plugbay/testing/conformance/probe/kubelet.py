@@ -97,7 +97,11 @@ class ProbeKubelet:
         return self._up is not None
 
     async def listen(self, *, clears_directory: bool = True) -> None:
-        """Start: remove all sockets in the directory, plugins' included, then listen, as a kubelet does."""
+        """Start: remove all sockets in the directory, plugins' included, then listen, as a kubelet does.
+
+        Args:
+            clears_directory: False for what no kubelet does, as a plugin may watch its own socket instead of ours.
+        """
         self.paths.device_plugins.mkdir(parents=True, exist_ok=True)
         self.paths.plugins_registry.mkdir(parents=True, exist_ok=True)
         if clears_directory:
@@ -126,9 +130,9 @@ class ProbeKubelet:
         if leaves_socket:
             _leave_stale_socket(self.paths.registration_socket)
 
-    async def restart(self, *, clears_directory: bool = True) -> None:
+    async def restart(self) -> None:
         await self.stop()
-        await self.listen(clears_directory=clears_directory)
+        await self.listen()
 
     async def hang_up(self) -> None:
         """Close the connection to every plugin and go on listening."""

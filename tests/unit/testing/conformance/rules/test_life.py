@@ -17,7 +17,7 @@ from plugbay.testing.conformance.rules.life import ending, instances
 from plugbay.testing.conformance.rules.life.ending import EndSeen
 from plugbay.testing.conformance.rules.life.instances import PairSeen
 from plugbay.testing.conformance.rules.restarts import manners
-from plugbay.testing.conformance.rules.restarts.manners import RestartSeen
+from plugbay.testing.conformance.rules.restarts.manners import ClearedSeen, RestartSeen
 
 ENDED = EndSeen(signal.SIGTERM, took_s=0.1, exit_code=0, left=(), is_handled=True)
 OK: CallSeen[None] = CallSeen(None, None, 0.01)
@@ -55,19 +55,17 @@ def test_a_second_instance_that_refuses_to_run_is_fine() -> None:
 
 def test_a_plugin_that_called_in_vain_is_told_why() -> None:
     refused = RestartSeen(took_s=None, attempts=3, refusal="failed to dial", waited_s=8)
-    assert list(manners.survives_clearing.judge(refused)) == [
+    assert list(manners.survives_clearing.judge(ClearedSeen(refused))) == [
         "the plugin called Register 3 times in 8 s, and is not back: failed to dial"
     ]
 
 
 def test_a_plugin_that_ended_is_not_late_as_well() -> None:
     restarted = RestartSeen(took_s=4.0, attempts=1, exit_code=0)
-    assert list(manners.registers_again.judge((restarted, None))) == []
-    assert list(manners.stays.judge((restarted, None))) == [
-        "the plugin ended with exit code 0 when the kubelet stopped"
-    ]
+    assert list(manners.registers_again.judge(restarted)) == []
+    assert list(manners.stays.judge(restarted)) == ["the plugin ended with exit code 0 when the kubelet stopped"]
     with pytest.raises(NotApplicable):
-        list(manners.is_prompt.judge(restarted))
+        list(manners.is_prompt.judge(ClearedSeen(restarted)))
 
 
 def test_a_repeat_that_fails_is_no_failure_of_the_first_call() -> None:

@@ -55,7 +55,7 @@ def test_a_plugin_that_is_not_back_from_a_later_restart_is_found() -> None:
     assert list(usage.lasts.judge(restarts(ONE, done=41))) == [
         "after 41 restarts of the kubelet the plugin did not come back within 5 s"
     ]
-    with pytest.raises(NotApplicable, match="PB701"):
+    with pytest.raises(NotApplicable, match="PB702"):
         list(usage.lasts.judge(restarts(ONE, done=0)))
 
 

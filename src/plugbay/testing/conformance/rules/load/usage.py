@@ -91,14 +91,14 @@ class IdleSeen:
 
 @scene(f"{RESTARTS} kubelet restarts", manner=Manner.OWN, returns=2)
 async def MANY_RESTARTS(stage: Stage) -> RestartsSeen:
-    """Restart the kubelet again and again, as soon as the plugin is back."""
+    """Restart the kubelet again and again, as soon as the plugin is back; each start removes the plugin's socket."""
     meeting = await stage.begin()
     subject, loop = stage.subject, asyncio.get_running_loop()
     end, waited_s = loop.time() + _RESTARTS_S, stage.settings.retry_timeout_s
     before, looked, done, wanted = await subject.usage(), 0, 0, 0
     while wanted < RESTARTS and loop.time() < end and subject.is_running:
         wanted += 1
-        await stage.kubelet.restart(clears_directory=False)
+        await stage.kubelet.restart()
         again = await stage.kubelet.meet(stage.resource, waited_s, after=meeting)
         if again is None or not await again.until_listed(waited_s):
             break
@@ -183,7 +183,7 @@ def leaks_no_processes(seen: RestartsSeen) -> Iterator[str]:
 )
 def lasts(seen: RestartsSeen) -> Iterator[str]:
     if seen.has_ended or not seen.done:
-        raise NotApplicable("the plugin does not come back from the first restart (PB701, PB706)")
+        raise NotApplicable("the plugin does not come back from the first restart (PB702, PB706)")
     if seen.done < seen.wanted:
         yield f"after {seen.done} restarts of the kubelet the plugin did not come back within {seen.waited_s:g} s"
 

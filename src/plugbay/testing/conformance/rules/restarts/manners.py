@@ -55,6 +55,19 @@ class RestartSeen:
             yield f"the plugin called Register {self.attempts} times in {self.waited_s:g} s, and is not back: {reason}"
 
 
+@dataclass(frozen=True, slots=True)
+class ClearedSeen:
+    """The plugin after kubelets that removed all sockets at their start.
+
+    Attributes:
+        once: after one start.
+        twice: after two more, one just after the other; None if it was not back before.
+    """
+
+    once: RestartSeen
+    twice: RestartSeen | None = None
+
+
 async def until_back(stage: Stage, before: Meeting) -> RestartSeen:
     """Wait for a registration after ``before``, with a list; a plugin that has ended is started again, as by a node."""
     timeout_s = stage.settings.retry_timeout_s
@@ -91,27 +104,27 @@ async def _until_listed(stage: Stage, before: Meeting, timeout_s: float) -> Meet
     return None
 
 
-@scene("kubelet restart: away, then a new socket", manner=Manner.OWN, starts=3, returns=4)
-async def NEW_SOCKET(stage: Stage) -> tuple[RestartSeen, RestartSeen | None]:
-    """Stop the kubelet for a moment, start it, and then start it twice at once; the plugin's socket stays."""
+@scene("kubelet restart: away, then a new socket", manner=Manner.OWN, starts=2, returns=2)
+async def NEW_SOCKET(stage: Stage) -> RestartSeen:
+    """Stop the kubelet for a moment, and start it; the plugin's socket stays, as no kubelet leaves it."""
     before = await stage.begin()
     await stage.kubelet.stop()
     await stage.subject.until_ended(_AWAY_S)
     await stage.kubelet.listen(clears_directory=False)
+    return await until_back(stage, before)
+
+
+@scene("kubelet restart: directory cleared", manner=Manner.OWN, starts=3, returns=4)
+async def CLEARED(stage: Stage) -> ClearedSeen:
+    """Start the kubelet again, which removes all sockets in the directory; then twice at once."""
+    before = await stage.begin()
+    await stage.kubelet.restart()
     once = await until_back(stage, before)
     if once.meeting is None:
-        return once, None
-    await stage.kubelet.restart(clears_directory=False)
-    await stage.kubelet.restart(clears_directory=False)
-    return once, await until_back(stage, stage.kubelet.meetings[-1])
-
-
-@scene("kubelet restart: directory cleared", manner=Manner.OWN, starts=2, returns=2)
-async def CLEARED(stage: Stage) -> RestartSeen:
-    """Start the kubelet again, which removes all sockets in the directory."""
-    before = await stage.begin()
-    await stage.kubelet.restart(clears_directory=True)
-    return await until_back(stage, before)
+        return ClearedSeen(once)
+    await stage.kubelet.restart()
+    await stage.kubelet.restart()
+    return ClearedSeen(once, await until_back(stage, stage.kubelet.meetings[-1]))
 
 
 @scene("kubelet restart: directory made anew", manner=Manner.OWN, starts=2, returns=2)
@@ -141,8 +154,8 @@ def _remove_tree(directory: Path) -> None:
     source=f"{_DOCS}: a plugin may watch its own socket instead, which a new kubelet deletes",
     scene=NEW_SOCKET,
 )
-def registers_again(seen: tuple[RestartSeen, RestartSeen | None]) -> Iterator[str]:
-    yield from seen[0].lost()
+def registers_again(seen: RestartSeen) -> Iterator[str]:
+    yield from seen.lost()
 
 
 @rule(
@@ -152,8 +165,8 @@ def registers_again(seen: tuple[RestartSeen, RestartSeen | None]) -> Iterator[st
     source=f"{_DOCS}; {_SERVER}, CleanupPluginDirectory: it removes the sockets of running plugins, too",
     scene=CLEARED,
 )
-def survives_clearing(seen: RestartSeen) -> Iterator[str]:
-    yield from seen.lost()
+def survives_clearing(seen: ClearedSeen) -> Iterator[str]:
+    yield from seen.once.lost()
 
 
 @rule(
@@ -175,11 +188,11 @@ def survives_new_directory(seen: RestartSeen) -> Iterator[str]:
     scene=CLEARED,
     is_timed=True,
 )
-def is_prompt(seen: RestartSeen) -> Iterator[str]:
-    if seen.took_s is None or seen.exit_code is not None:
+def is_prompt(seen: ClearedSeen) -> Iterator[str]:
+    if seen.once.took_s is None or seen.once.exit_code is not None:
         raise NotApplicable("the plugin did not come back by itself")
-    if seen.took_s > PROMPT_S:
-        yield f"the kubelet had the plugin's list {seen.took_s:.1f} s after it listened"
+    if seen.once.took_s > PROMPT_S:
+        yield f"the kubelet had the plugin's list {seen.once.took_s:.1f} s after it listened"
 
 
 @rule(
@@ -189,9 +202,9 @@ def is_prompt(seen: RestartSeen) -> Iterator[str]:
     source=f"{_ADMITTED}; an ended container is started again after a pause that grows to 5 min",
     scene=NEW_SOCKET,
 )
-def stays(seen: tuple[RestartSeen, RestartSeen | None]) -> Iterator[str]:
-    if seen[0].exit_code is not None:
-        yield f"the plugin ended with exit code {seen[0].exit_code} when the kubelet stopped"
+def stays(seen: RestartSeen) -> Iterator[str]:
+    if seen.exit_code is not None:
+        yield f"the plugin ended with exit code {seen.exit_code} when the kubelet stopped"
 
 
 @rule(
@@ -199,9 +212,9 @@ def stays(seen: tuple[RestartSeen, RestartSeen | None]) -> Iterator[str]:
     "The plugin registers with the newest of two kubelets that start one after the other",
     RuleSeverity.MUST,
     source=f"{_DOCS}; the second start falls into the registration with the first",
-    scene=NEW_SOCKET,
+    scene=CLEARED,
 )
-def follows_the_newest(seen: tuple[RestartSeen, RestartSeen | None]) -> Iterator[str]:
-    if seen[1] is None:
-        raise NotApplicable("the plugin did not come back after one restart (PB701)")
-    yield from seen[1].lost()
+def follows_the_newest(seen: ClearedSeen) -> Iterator[str]:
+    if seen.twice is None:
+        raise NotApplicable("the plugin did not come back after one restart (PB702)")
+    yield from seen.twice.lost()
