@@ -68,6 +68,34 @@ class IsBackLate(Animal):
         return await super().register()
 
 
+class CountsRegistrations(Animal):
+    """Behaves, and counts its registrations."""
+
+    registrations = 0
+
+    async def register(self) -> bool:
+        self.registrations += 1
+        return await super().register()
+
+
+class LosesDevices(CountsRegistrations):
+    """Lists one device alone, once it has begun anew."""
+
+    caught_by = rules(713)
+
+    def devices(self) -> list[pb.Device]:
+        return super().devices() if self.registrations < 2 else super().devices()[:1]
+
+
+class SickAfterRestart(CountsRegistrations):
+    """Lists its devices as unhealthy, once it has begun anew."""
+
+    caught_by = rules(713)
+
+    def sick_ids(self) -> set[str]:
+        return super().sick_ids() if self.registrations < 2 else {*self.ids}
+
+
 class ExitsWithoutKubelet(Animal):
     """Leaves it to Kubernetes to start it again."""
 

@@ -137,7 +137,7 @@ def lists_unique_ids(seen: ListsSeen) -> Iterator[str]:
     for listed in _needs_lists(seen):
         double = [each for each, count in Counter(device.id for device in listed.devices).items() if count > 1]
         if double:
-            yield f"{_named(double)} {'is' if len(double) == 1 else 'are'} more than once in a list"
+            yield f"{named_ids(double)} {'is' if len(double) == 1 else 'are'} more than once in a list"
             return
 
 
@@ -151,7 +151,7 @@ def lists_unique_ids(seen: ListsSeen) -> Iterator[str]:
 def lists_short_ids(seen: ListsSeen) -> Iterator[str]:
     long = [each.id for each in _needs_devices(seen) if len(each.id) > _LONGEST_ID]
     if long:
-        yield f"{_named(long)}: {max(map(len, long))} characters, the API allows {_LONGEST_ID}"
+        yield f"{named_ids(long)}: {max(map(len, long))} characters, the API allows {_LONGEST_ID}"
 
 
 @rule(
@@ -192,7 +192,7 @@ def lists_sane_nodes(seen: ListsSeen) -> Iterator[str]:
     if wrong:
         devices = [each.id for each in seen.devices if wrong & set(each.numa_nodes or ())]
         numbers = ", ".join(map(str, sorted(wrong)))
-        yield f"{_named(devices)} is on NUMA node {numbers}: no hint can match, and a policy may refuse pods"
+        yield f"{named_ids(devices)} is on NUMA node {numbers}: no hint can match, and a policy may refuse pods"
 
 
 @rule(
@@ -221,7 +221,7 @@ def lists_nodes_of_the_machine(seen: ListsSeen) -> Iterator[str]:
 def leaves_topology_out(seen: ListsSeen) -> Iterator[str]:
     empty = [each.id for each in _needs_devices(seen) if each.numa_nodes == ()]
     if empty:
-        yield f"{_named(empty)} has a topology without nodes"
+        yield f"{named_ids(empty)} has a topology without nodes"
 
 
 @rule(
@@ -239,7 +239,7 @@ def keeps_the_order(seen: ListsSeen) -> Iterator[str]:
         raise NotApplicable("the plugin sent one list")
     for before, after in itertools.pairwise(lists):
         if before != after and sorted(before) == sorted(after):
-            yield f"the devices were listed as {_named(before)}, and then as {_named(after)}"
+            yield f"the devices were listed as {named_ids(before)}, and then as {named_ids(after)}"
             return
 
 
@@ -325,7 +325,7 @@ def keeps_ids(seen: TwoLives) -> Iterator[str]:
     gone = [each for each in seen.before if each not in seen.after]
     new = [each for each in seen.after if each not in seen.before]
     if gone and new:
-        yield f"after a restart {_named(gone)} came back as {_named(new)}: what pods hold is not known any more"
+        yield f"after a restart {named_ids(gone)} came back as {named_ids(new)}: what pods hold is not known any more"
 
 
 def _needs_lists(seen: ListsSeen) -> tuple[SeenList, ...]:
@@ -340,7 +340,8 @@ def _needs_devices(seen: ListsSeen) -> tuple[ListedDevice, ...]:
     return seen.devices
 
 
-def _named(ids: Sequence[str]) -> str:
+def named_ids(ids: Sequence[str]) -> str:
+    """The first of ``ids``, and how many more there are."""
     return ", ".join(map(repr, ids[:_SHOWN])) + (f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else "")
 
 

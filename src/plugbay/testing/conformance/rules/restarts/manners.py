@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import errno
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from plugbay.model.ids import DeviceId
 from plugbay.ops.tasks import first
 from plugbay.testing.conformance.probe.meeting import Meeting
 from plugbay.testing.conformance.reasons import NotApplicable
 from plugbay.testing.conformance.rule import Manner, RuleSeverity, rule, scene
+from plugbay.testing.conformance.rules.lists import named_ids
 from plugbay.testing.conformance.stage import Stage
 from plugbay.values import dataclass
 
@@ -20,6 +23,7 @@ PROMPT_S: Final = 1.0
 """Pods are admitted again 0.9 s after a kubelet's socket appears."""
 _AWAY_S: Final = 0.7
 _SERVER: Final = "kubelet 1.36 pkg/kubelet/cm/devicemanager/plugin/v1beta1/server.go"
+_MANAGER: Final = "kubelet 1.36 pkg/kubelet/cm/devicemanager/manager.go"
 _DOCS: Final = "https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/#handling-kubelet-restarts"
 _ADMITTED: Final = "observed with kubelet 1.36: pods are admitted again 0.9 s after the socket appears, or lost"
 
@@ -61,10 +65,12 @@ class ClearedSeen:
 
     Attributes:
         once: after one start.
+        lost: the devices that were healthy before, and were not so in time after that.
         twice: after two more, one just after the other; None if it was not back before.
     """
 
     once: RestartSeen
+    lost: tuple[str, ...] = ()
     twice: RestartSeen | None = None
 
 
@@ -114,17 +120,34 @@ async def NEW_SOCKET(stage: Stage) -> RestartSeen:
     return await until_back(stage, before)
 
 
-@scene("kubelet restart: directory cleared", manner=Manner.OWN, starts=3, returns=4)
+@scene("kubelet restart: directory cleared", manner=Manner.OWN, starts=3, returns=5)
 async def CLEARED(stage: Stage) -> ClearedSeen:
     """Start the kubelet again, which removes all sockets in the directory; then twice at once."""
     before = await stage.begin()
+    healthy = before.healthy
     await stage.kubelet.restart()
     once = await until_back(stage, before)
     if once.meeting is None:
         return ClearedSeen(once)
+    lost = await _lost(stage, healthy, once.meeting)
     await stage.kubelet.restart()
     await stage.kubelet.restart()
-    return ClearedSeen(once, await until_back(stage, stage.kubelet.meetings[-1]))
+    return ClearedSeen(once, lost, await until_back(stage, stage.kubelet.meetings[-1]))
+
+
+async def _lost(stage: Stage, healthy: Sequence[DeviceId], meeting: Meeting) -> tuple[str, ...]:
+    """The devices of ``healthy`` that are not so in the lists of ``meeting``, or of a later registration, in time."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + stage.settings.retry_timeout_s
+    while not await meeting.until(partial(_are_healthy, healthy, meeting), deadline - loop.time()):
+        if (later := await _until_listed(stage, meeting, deadline - loop.time())) is None:
+            break
+        meeting = later
+    return tuple(each for each in healthy if each not in meeting.healthy)
+
+
+def _are_healthy(devices: Sequence[DeviceId], meeting: Meeting) -> bool:
+    return {*devices} <= {*meeting.healthy}
 
 
 @scene("kubelet restart: directory made anew", manner=Manner.OWN, starts=2, returns=2)
@@ -218,3 +241,20 @@ def follows_the_newest(seen: ClearedSeen) -> Iterator[str]:
     if seen.twice is None:
         raise NotApplicable("the plugin did not come back after one restart (PB702)")
     yield from seen.twice.lost()
+
+
+@rule(
+    713,
+    "Devices that were healthy are healthy again after a kubelet's start",
+    RuleSeverity.MUST,
+    source=f"{_MANAGER}, devicesToAllocate: a pod whose devices are not listed as healthy is refused when it is "
+    "admitted again",
+    scene=CLEARED,
+)
+def keeps_devices(seen: ClearedSeen) -> Iterator[str]:
+    if seen.once.meeting is None:
+        raise NotApplicable("the plugin did not come back (PB702)")
+    if seen.lost:
+        was = "was" if len(seen.lost) == 1 else "were"
+        after = f"not within {seen.once.waited_s:g} s after it"
+        yield f"{named_ids(seen.lost)} {was} healthy before the kubelet started again, and {after}"
