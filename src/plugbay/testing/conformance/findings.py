@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from collections.abc import Sequence
+from dataclasses import field, replace
 from enum import Enum
+from typing import Final
 
 from plugbay.testing.conformance.rule import AnyRule, RuleSeverity
 from plugbay.values import dataclass
@@ -30,6 +32,7 @@ class Verdict:
         is_known: whether the baseline has it, so that it counts no more.
         trace: what happened in the rule's scene, a line for each event.
         took_s: the time that its scene took.
+        seen_in: the name of its scene, where that is not the rule's first one.
     """
 
     rule: AnyRule
@@ -39,6 +42,12 @@ class Verdict:
     is_known: bool = False
     trace: tuple[str, ...] = ()
     took_s: float = 0.0
+    seen_in: str = ""
+
+    @property
+    def scene(self) -> str:
+        """The name of the scene that it goes by."""
+        return self.seen_in or self.rule.scene.name
 
     @property
     def is_bad(self) -> bool:
@@ -48,6 +57,23 @@ class Verdict:
     def counts_at(self, threshold: RuleSeverity) -> bool:
         """Whether it makes the run fail: a finding that is not known, or a rule that could not be judged."""
         return self.is_bad and not self.is_known and self.rule.severity.weight >= threshold.weight
+
+
+_DECISIVE: Final = (
+    RuleOutcome.FAILED,
+    RuleOutcome.PASSED,
+    RuleOutcome.NOT_JUDGED,
+    RuleOutcome.NOT_APPLICABLE,
+)
+"""The outcomes in the order in which those of several scenes decide."""
+
+
+def joined(verdicts: Sequence[Verdict]) -> Verdict:
+    """The verdict of a rule on what was seen in several scenes: the findings of all, and the trace of the first."""
+    ordered = sorted(verdicts, key=lambda each: _DECISIVE.index(each.outcome))
+    first, *others = ordered
+    findings = [each for verdict in ordered if verdict.outcome is first.outcome for each in verdict.findings]
+    return replace(first, findings=tuple(dict.fromkeys(findings))) if others else first
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from plugbay.errors import RpcFailed
-from plugbay.testing.conformance.findings import ConformanceReport, PluginOutput, RuleOutcome, Verdict
+from plugbay.testing.conformance.findings import ConformanceReport, PluginOutput, RuleOutcome, Verdict, joined
 from plugbay.testing.conformance.reasons import CannotJudge, NotApplicable
 from plugbay.testing.conformance.rule import AnyRule, AnyScene, Manner
 from plugbay.testing.conformance.rules.start import SURVEY
@@ -64,6 +64,7 @@ class _Run:
         self.progress = progress
         self.verdicts: list[Verdict] = []
         self.doubts: list[Doubt] = []
+        self._parts: dict[tuple[int, str], list[Verdict]] = {}
         self.outputs: list[PluginOutput] = []
         self.expected = len(rules)
 
@@ -102,12 +103,18 @@ class _Run:
             self._take(rule, played, *_judged(rule, played))
 
     def _rules_of(self, scene: AnyScene) -> Iterator[AnyRule]:
-        return (rule for rule in self.rules if rule.scene is scene)
+        return (rule for rule in self.rules if scene in rule.scenes)
 
     def _take(self, rule: AnyRule, played: Played, outcome: RuleOutcome, findings: tuple[str, ...]) -> None:
-        verdict = Verdict(rule, played.resource, outcome, findings, trace=played.trace, took_s=played.took_s)
-        self.verdicts.append(verdict)
-        self.progress.judged(verdict, len(self.verdicts), self.expected)
+        seen_in = "" if played.scene is rule.scene else played.scene.name
+        part = Verdict(
+            rule, played.resource, outcome, findings, trace=played.trace, took_s=played.took_s, seen_in=seen_in
+        )
+        parts = self._parts.setdefault((rule.number, played.resource), [])
+        parts.append(part)
+        if len(parts) == len(rule.scenes):
+            self.verdicts.append(joined(parts))
+            self.progress.judged(self.verdicts[-1], len(self.verdicts), self.expected)
 
     def _keep_output(self, stage: Stage, scene: AnyScene) -> None:
         for subject in stage.subjects:
@@ -159,7 +166,7 @@ async def judge_plugin(
         played = await run.play(stage, SURVEY)
         met: FirstMeeting | None = played.seen
     resources = met.resources if met is not None else ()
-    scenes = [each for each in dict.fromkeys(rule.scene for rule in rules) if each is not SURVEY]
+    scenes = [each for each in dict.fromkeys(each for rule in rules for each in rule.scenes) if each is not SURVEY]
     run.expected = sum(rule.scene is SURVEY for rule in rules)
     run.expected += sum(rule.scene is not SURVEY for rule in rules) * max(1, len(resources))
     run.judge(played)

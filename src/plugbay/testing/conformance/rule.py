@@ -15,6 +15,7 @@ _SCENE_S: Final = 240.0
 """More than the calls of any scene may take together, each of which has a limit of its own."""
 
 Seen = TypeVar("Seen")
+SeenThere = TypeVar("SeenThere", covariant=True)
 
 
 class RuleSeverity(Enum):
@@ -45,7 +46,7 @@ class Manner(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Scene(Generic[Seen]):
+class Scene(Generic[SeenThere]):
     """Something that is done with the plugin once, for all rules that judge what was seen.
 
     Attributes:
@@ -57,7 +58,7 @@ class Scene(Generic[Seen]):
     """
 
     name: str
-    play: Callable[[Stage], Awaitable[Seen]]
+    play: Callable[[Stage], Awaitable[SeenThere]]
     manner: Manner = Manner.SHARED
     starts: int = 1
     returns: int = 0
@@ -77,6 +78,7 @@ class Rule(Generic[Seen]):
         title: what a plugin has to do, as a sentence.
         source: where that is written: an API comment, a kubelet's source, a section of a specification.
         scene: what is done to see it.
+        also: other scenes in which it shows as well; the rule is broken if it is in one of them.
         judge: a sentence for each thing that is wrong; it may raise a reason for none.
         is_timed: whether it goes by the clock, so that a machine that is busy with other scenes may break it. What it
             finds then is looked at again while nothing else is played.
@@ -89,6 +91,12 @@ class Rule(Generic[Seen]):
     scene: Scene[Seen]
     judge: Callable[[Seen], Iterable[str]]
     is_timed: bool = False
+    also: tuple[Scene[Seen], ...] = ()
+
+    @property
+    def scenes(self) -> tuple[Scene[Seen], ...]:
+        """All scenes in which it is judged."""
+        return (self.scene, *self.also)
 
     @property
     def name(self) -> str:
@@ -114,11 +122,18 @@ def scene(
 
 
 def rule(
-    number: int, title: str, severity: RuleSeverity, *, source: str, scene: Scene[Seen], is_timed: bool = False
+    number: int,
+    title: str,
+    severity: RuleSeverity,
+    *,
+    source: str,
+    scene: Scene[Seen],
+    also: tuple[Scene[Seen], ...] = (),
+    is_timed: bool = False,
 ) -> Callable[[Callable[[Seen], Iterable[str]]], Rule[Seen]]:
-    """Make a `Rule` of a function that judges what was seen in ``scene``, as a decorator."""
+    """Make a `Rule` of a function that judges what was seen in ``scene``, and in those of ``also``, as a decorator."""
 
     def make(judge: Callable[[Seen], Iterable[str]]) -> Rule[Seen]:
-        return Rule(number, title, severity, source, scene, judge, is_timed)
+        return Rule(number, title, severity, source, scene, judge, is_timed, also)
 
     return make

@@ -18,6 +18,28 @@ class DuplicateIds(Animal):
     ids = ("ant", "bee", "cat", "bee")
 
 
+class DuplicatesLater(Animal):
+    """Lists a device twice, shortly after its first list."""
+
+    caught_by = rules(303)
+
+    async def lists(self, request: pb.Empty) -> AsyncIterator[bytes]:
+        async for message in super().lists(request):
+            yield message
+            await asyncio.sleep(0.3)
+            twice = pb.ListAndWatchResponse(devices=self.devices()[:1])
+            yield message + twice.SerializeToString()
+
+
+class DuplicatesInChange(Animal):
+    """Lists a device twice that has changed."""
+
+    caught_by = rules(303)
+
+    def devices(self) -> list[pb.Device]:
+        return [*super().devices(), *(each for each in super().devices() if each.health == "Unhealthy")]
+
+
 class LongId(Animal):
     caught_by = rules(304)
     ids = ("ant", "bee", "cat", "d" + "o" * 62 + "g")

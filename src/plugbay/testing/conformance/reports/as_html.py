@@ -65,7 +65,7 @@ def _details(report: ConformanceReport) -> Iterator[str]:
             yield f"<p>Source: {_text(verdict.rule.source)}</p>"
             if verdict.trace:
                 trace = _text("\n".join(verdict.trace))
-                yield f"<details><summary>Trace: {_text(verdict.rule.scene.name)}</summary><pre>{trace}</pre></details>"
+                yield f"<details><summary>Trace: {_text(verdict.scene)}</summary><pre>{trace}</pre></details>"
 
 
 def _output(output: PluginOutput) -> str:

@@ -39,7 +39,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "outcome": verdict.outcome.value,
         "known": verdict.is_known,
         "findings": list(verdict.findings),
-        "scene": rule.scene.name,
+        "scene": verdict.scene,
         "seconds": round(verdict.took_s, 3),
         "trace": list(verdict.trace) if verdict.is_bad else [],
     }

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Final
 
 from plugbay.model.ids import DeviceId
-from plugbay.testing.conformance.probe.meeting import Meeting
+from plugbay.testing.conformance.probe.meeting import Meeting, SeenList
 from plugbay.testing.conformance.probe.streams import AwaitedChange, StreamPair, first_listed, two_streams
 from plugbay.testing.conformance.provoking import DeviceChange, provoke
 from plugbay.testing.conformance.reasons import NotApplicable
@@ -55,10 +55,15 @@ class ChangeSeen:
 
 @dataclass(frozen=True, slots=True)
 class ChangesSeen:
-    """All changes that the command could make, in order; ``emptied`` is the last device's end."""
+    """All changes that the command could make, in order; ``emptied`` is the last device's end.
+
+    Attributes:
+        lists: those of both streams, in the order in which they came.
+    """
 
     changes: tuple[ChangeSeen, ...]
     emptied: ChangeSeen | None
+    lists: tuple[SeenList, ...] = ()
 
     def of(self, change: DeviceChange) -> list[ChangeSeen]:
         """The changes of one kind."""
@@ -82,7 +87,8 @@ async def CHANGES(stage: Stage) -> ChangesSeen:
             if await _change(stage, streams, changes, away, device):
                 await _change(stage, streams, changes, back, device)
         emptied = await _empty(stage, streams, changes)
-    return ChangesSeen(tuple(changes), emptied)
+    lists = sorted((*meeting.lists, *second.lists), key=lambda each: each.at)
+    return ChangesSeen(tuple(changes), emptied, tuple(lists))
 
 
 async def _empty(stage: Stage, streams: StreamPair, before: Sequence[ChangeSeen]) -> ChangeSeen | None:

@@ -8,14 +8,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from plugbay.errors import RpcCode, RpcFailed
 from plugbay.kernel.numa import read_numa_nodes
 from plugbay.model.devices import ListedDevice
 from plugbay.testing.conformance.probe.meeting import Meeting, SeenList
 from plugbay.testing.conformance.reasons import CannotJudge, NotApplicable
-from plugbay.testing.conformance.rule import Manner, RuleSeverity, rule, scene
+from plugbay.testing.conformance.rule import Manner, RuleSeverity, Scene, rule, scene
+from plugbay.testing.conformance.rules.changes import CHANGES
+from plugbay.testing.conformance.rules.registration import QUIET
 from plugbay.testing.conformance.stage import Stage
 from plugbay.values import dataclass
 from plugbay.wire import plugin_calls
@@ -30,6 +32,13 @@ _LARGEST_BYTES: Final = 4 << 20
 _LARGE_BYTES: Final = 3 << 20
 _HIGHEST_NODE: Final = 63
 _SHOWN: Final = 5
+
+
+class ListsOfScene(Protocol):
+    """The part that is lists of what was seen in a scene."""
+
+    @property
+    def lists(self) -> tuple[SeenList, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +60,9 @@ class ListsSeen:
     second_end: RpcFailed | None
     nodes: frozenset[int]
 
-    @property
-    def devices(self) -> tuple[ListedDevice, ...]:
-        """The devices of all lists, each state once."""
-        return tuple(dict.fromkeys(device for each in self.lists for device in each.devices))
+
+_LATER: Final[tuple[Scene[ListsOfScene], ...]] = (QUIET, CHANGES)
+"""The scenes with lists that come later: by themselves, and when devices change."""
 
 
 @scene("lists")
@@ -132,8 +140,9 @@ def sends_the_first_promptly(seen: ListsSeen) -> Iterator[str]:
     RuleSeverity.MUST,
     source=f"{_MANAGER}, genericDeviceUpdateCallback: one that is listed healthy and unhealthy counts twice",
     scene=LISTS,
+    also=_LATER,
 )
-def lists_unique_ids(seen: ListsSeen) -> Iterator[str]:
+def lists_unique_ids(seen: ListsOfScene) -> Iterator[str]:
     for listed in _needs_lists(seen):
         double = [each for each, count in Counter(device.id for device in listed.devices).items() if count > 1]
         if double:
@@ -147,8 +156,9 @@ def lists_unique_ids(seen: ListsSeen) -> Iterator[str]:
     RuleSeverity.SHOULD,
     source=f"{_API}, Device.ID: the limit is written there, and not enforced",
     scene=LISTS,
+    also=_LATER,
 )
-def lists_short_ids(seen: ListsSeen) -> Iterator[str]:
+def lists_short_ids(seen: ListsOfScene) -> Iterator[str]:
     long = [each.id for each in _needs_devices(seen) if len(each.id) > _LONGEST_ID]
     if long:
         yield f"{named_ids(long)}: {max(map(len, long))} characters, the API allows {_LONGEST_ID}"
@@ -160,8 +170,9 @@ def lists_short_ids(seen: ListsSeen) -> Iterator[str]:
     RuleSeverity.SHOULD,
     source=f"{_API}, Device.ID: it identifies the device",
     scene=LISTS,
+    also=_LATER,
 )
-def lists_ids(seen: ListsSeen) -> Iterator[str]:
+def lists_ids(seen: ListsOfScene) -> Iterator[str]:
     if any(not each.id for each in _needs_devices(seen)):
         yield "a device has an empty ID"
 
@@ -172,11 +183,12 @@ def lists_ids(seen: ListsSeen) -> Iterator[str]:
     RuleSeverity.MUST,
     source=f"{_MANAGER}: any text but Healthy is unhealthy; deviceplugin/v1beta1/constants.go has the two",
     scene=LISTS,
+    also=_LATER,
 )
-def lists_known_health(seen: ListsSeen) -> Iterator[str]:
+def lists_known_health(seen: ListsOfScene) -> Iterator[str]:
     others = sorted({each.health for each in _needs_devices(seen)} - {"Healthy", "Unhealthy"})
     if others:
-        count = sum(each.health in others for each in seen.devices)
+        count = sum(each.health in others for each in _needs_devices(seen))
         yield f"{_quoted(others)} is the health of {count} devices; kubelets take it as Unhealthy"
 
 
@@ -186,11 +198,12 @@ def lists_known_health(seen: ListsSeen) -> Iterator[str]:
     RuleSeverity.MUST,
     source="kubelet 1.36 pkg/kubelet/cm/topologymanager/bitmask; checkpoint: -1 is the mark for no node",
     scene=LISTS,
+    also=_LATER,
 )
-def lists_sane_nodes(seen: ListsSeen) -> Iterator[str]:
+def lists_sane_nodes(seen: ListsOfScene) -> Iterator[str]:
     wrong = {node for each in _needs_devices(seen) for node in each.numa_nodes or () if not 0 <= node <= _HIGHEST_NODE}
     if wrong:
-        devices = [each.id for each in seen.devices if wrong & set(each.numa_nodes or ())]
+        devices = [each.id for each in _needs_devices(seen) if wrong & set(each.numa_nodes or ())]
         numbers = ", ".join(map(str, sorted(wrong)))
         yield f"{named_ids(devices)} is on NUMA node {numbers}: no hint can match, and a policy may refuse pods"
 
@@ -328,16 +341,18 @@ def keeps_ids(seen: TwoLives) -> Iterator[str]:
         yield f"after a restart {named_ids(gone)} came back as {named_ids(new)}: what pods hold is not known any more"
 
 
-def _needs_lists(seen: ListsSeen) -> tuple[SeenList, ...]:
+def _needs_lists(seen: ListsOfScene) -> tuple[SeenList, ...]:
     if not seen.lists:
         raise NotApplicable("no list came")
     return seen.lists
 
 
-def _needs_devices(seen: ListsSeen) -> tuple[ListedDevice, ...]:
-    if not seen.devices:
+def _needs_devices(seen: ListsOfScene) -> tuple[ListedDevice, ...]:
+    """The devices of all lists, each state once."""
+    devices = tuple(dict.fromkeys(device for each in seen.lists for device in each.devices))
+    if not devices:
         raise NotApplicable("the plugin has no device")
-    return seen.devices
+    return devices
 
 
 def named_ids(ids: Sequence[str]) -> str:
