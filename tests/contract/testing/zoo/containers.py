@@ -73,6 +73,24 @@ class UnstableAnswers(Animal):
         return answer
 
 
+class GivesOnce(Animal):
+    """Gives a device once, until it hears of a Deallocate, which kubelets do not know."""
+
+    caught_by = rules(426)
+
+    def container(self, request: pb.ContainerAllocateRequest) -> pb.ContainerAllocateResponse:
+        answer = super().container(request)
+        self._used: set[str] = getattr(self, "_used", set())
+        if used := sorted({*request.devices_ids} & self._used):
+            raise RpcFailed(RpcCode.FAILED_PRECONDITION, f"in use: {', '.join(used)}")
+        self._used |= {*request.devices_ids}
+        return answer
+
+    async def deallocate(self, request: pb.DeallocateRequest) -> pb.Empty:
+        self._used -= {id for each in request.container_requests for id in each.devices_ids}
+        return await super().deallocate(request)
+
+
 class OneAtATime(Animal):
     """Lets every call wait for the slow one before it."""
 

@@ -19,7 +19,7 @@ from plugbay.model.ids import DeviceId
 from plugbay.testing.conformance.probe.answers import CallSeen
 from plugbay.testing.conformance.probe.meeting import CALL_S
 from plugbay.testing.conformance.reasons import NotApplicable
-from plugbay.testing.conformance.rule import RuleSeverity, rule, scene
+from plugbay.testing.conformance.rule import Manner, RuleSeverity, rule, scene
 from plugbay.testing.conformance.stage import Stage
 from plugbay.values import dataclass
 
@@ -34,6 +34,7 @@ _QUICK_S: Final = 1.0
 """No other pod of the node is admitted meanwhile."""
 _LEFT_OUT: Final = frozenset(("pts", "shm", "fd", "mqueue", ".lxc", ".lxd-mounts", ".udev"))
 """Directories below a directory of devices of which a container gets nothing."""
+GIVEN_ONCE: Final = "a device that was allocated once is refused (PB426)"
 _CONSOLE: Final = "console"
 """Also left out: each container has one of its own."""
 
@@ -84,13 +85,19 @@ class AllocateSeen:
             yield "two containers", self.apart[1]
 
     @property
+    def is_given_once(self) -> bool:
+        """Whether the first device was allocated, and refused when it was asked for once more."""
+        once, *_ = self.alone.values()
+        return once.failure is None and self.again.failure is not None and not self.again.hung
+
+    @property
     def edits(self) -> Iterator[tuple[str, ContainerEdits]]:
         """The edits in all answers for single devices and for several, each with what was asked for."""
         for asked, answer in self.answers:
             yield from ((asked, each) for each in answer.value or ())
 
 
-@scene("Allocate", own_s=CALL_S * (_MOST_DEVICES + 4))
+@scene("Allocate", manner=Manner.OWN, own_s=CALL_S * (_MOST_DEVICES + 4))
 async def ALLOCATE(stage: Stage) -> AllocateSeen:
     """Allocate each device, the first one twice, several for one container, and one each for two."""
     meeting = await stage.begin_with_devices()
@@ -195,6 +202,8 @@ def allocates_each(seen: AllocateSeen) -> Iterator[str]:
 def allocates_several(seen: AllocateSeen) -> Iterator[str]:
     if not seen.together:
         raise NotApplicable("there is one device")
+    if seen.is_given_once:
+        raise NotApplicable(GIVEN_ONCE)
     for answer in seen.together:
         if answer.failure is not None and not answer.hung:
             yield f"Allocate of several devices for one container: {answer.failure}"
@@ -226,6 +235,8 @@ def answers_each_container(seen: AllocateSeen) -> Iterator[str]:
 def answers_in_order(seen: AllocateSeen) -> Iterator[str]:
     if seen.apart is None:
         raise NotApplicable("there is one device")
+    if seen.is_given_once:
+        raise NotApplicable(GIVEN_ONCE)
     (one, other), answer = seen.apart
     expected = tuple(first for each in (one, other) if (first := _only(seen.alone[each])) is not None)
     if answer.hung:
@@ -306,6 +317,21 @@ def does_not_hang(seen: AllocateSeen) -> Iterator[str]:
         if answer.hung:
             yield f"Allocate of {asked} was not answered in {answer.took_s:.0f} s"
             return
+
+
+@rule(
+    426,
+    "A device can be allocated again, though nothing tells that its use is over",
+    RuleSeverity.MUST,
+    source=f"{_API} has no call for the end of a pod; {_MANAGER} gives the device of a pod that ended to the next one",
+    scene=ALLOCATE,
+)
+def allocates_again(seen: AllocateSeen) -> Iterator[str]:
+    device, answer = next(iter(seen.alone.items()))
+    if answer.failure is not None:
+        raise NotApplicable("Allocate fails the first time, too (PB401)")
+    if seen.is_given_once:
+        yield f"{device!r} was allocated, and a second Allocate of it fails: {seen.again.failure}"
 
 
 def _only(answer: Answer) -> ContainerEdits | None:

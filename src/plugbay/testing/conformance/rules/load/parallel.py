@@ -14,6 +14,7 @@ from plugbay.testing.conformance.probe.deaf import deaf_kubelet
 from plugbay.testing.conformance.probe.meeting import Meeting
 from plugbay.testing.conformance.reasons import CannotJudge, NotApplicable
 from plugbay.testing.conformance.rule import Manner, RuleSeverity, rule, scene
+from plugbay.testing.conformance.rules.allocate import GIVEN_ONCE
 from plugbay.testing.conformance.rules.restarts.streams import channel_to, one_stream
 from plugbay.testing.conformance.stage import Stage
 from plugbay.values import dataclass
@@ -70,12 +71,14 @@ class CrowdSeen:
 
 @scene("calls at the same time")
 async def PARALLEL(stage: Stage) -> ParallelSeen:
-    """Allocate once, many times together, and with another call beside it."""
+    """Allocate twice, many times together, and with another call beside it."""
     meeting = await stage.begin_with_devices()
     device = meeting.healthy[0]
     alone = await meeting.allocate([device], timeout_s=_CALL_S)
     if alone.failure is not None:
         raise CannotJudge(f"Allocate of {device!r} fails: {alone.text}")
+    if (await meeting.allocate([device], timeout_s=_CALL_S)).failure is not None:
+        raise NotApplicable(GIVEN_ONCE)
     together = await asyncio.gather(*(meeting.allocate([device], timeout_s=_CALL_S) for _ in range(AT_ONCE)))
     beside = await _beside(meeting, device) if alone.took_s >= _SLOW_S else None
     return ParallelSeen(device, alone, tuple(together), beside)
