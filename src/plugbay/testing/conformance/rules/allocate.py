@@ -255,7 +255,7 @@ def answers_in_order(seen: AllocateSeen) -> Iterator[str]:
 @rule(
     409,
     "The same device gets the same answer",
-    RuleSeverity.SHOULD,
+    RuleSeverity.INFO,
     source="kubelet 1.36 stores one answer, and gives it to each start of the container; pod_devices.go",
     scene=ALLOCATE,
 )
