@@ -11,7 +11,7 @@ from plugbay.errors import RpcFailed
 from plugbay.testing.conformance.findings import ConformanceReport, PluginOutput, RuleOutcome, Verdict, joined
 from plugbay.testing.conformance.reasons import CannotJudge, NotApplicable
 from plugbay.testing.conformance.rule import AnyRule, AnyScene, Manner
-from plugbay.testing.conformance.rules.start import SURVEY
+from plugbay.testing.conformance.rules.start import SURVEY, registers
 from plugbay.testing.conformance.settings import ConformanceSettings
 from plugbay.testing.conformance.stage import Stage, open_stage
 from plugbay.testing.conformance.survey import FirstMeeting
@@ -159,13 +159,15 @@ def _judged(rule: AnyRule, played: Played) -> tuple[RuleOutcome, tuple[str, ...]
 async def judge_plugin(
     settings: ConformanceSettings, rules: Sequence[AnyRule], progress: Progress | None = None
 ) -> ConformanceReport:
-    """Judge the plugin by ``rules``, for each of its resources."""
+    """Judge the plugin by ``rules``, for each of its resources, and by PB101 in any case if that is broken."""
     began = time.monotonic()
     run = _Run(settings, rules, progress or Progress())
     async with open_stage(settings) as stage:
         played = await run.play(stage, SURVEY)
         met: FirstMeeting | None = played.seen
     resources = met.resources if met is not None else ()
+    if registers not in rules and _judged(registers, played)[1]:
+        run.rules = rules = (registers, *rules)  # nothing else fails because a plugin is not there
     scenes = [each for each in dict.fromkeys(each for rule in rules for each in rule.scenes) if each is not SURVEY]
     run.expected = sum(rule.scene is SURVEY for rule in rules)
     run.expected += sum(rule.scene is not SURVEY for rule in rules) * max(1, len(resources))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -9,8 +10,10 @@ import pytest
 
 from plugbay.testing.conformance.catalogue import all_rules
 from plugbay.testing.conformance.findings import RuleOutcome
+from plugbay.testing.conformance.rule import RuleSeverity
 from plugbay.testing.conformance.rules.start import SURVEY
 from tests.contract.testing.conformance.judged import failed, findings, judged, python
+from tests.contract.testing.conformance.test_small_flaws import PLUGIN
 
 PRINTS_S: Final = 5
 """The run waits so long in vain, and the command has to have printed a line before."""
@@ -19,10 +22,26 @@ NOT_PLUGINS: Final = ("/no/such/plugin", "/bin/true", "/bin/false")
 
 @pytest.mark.parametrize("program", NOT_PLUGINS)
 async def test_what_never_registered_is_judged_by_no_rule_that_needs_it(program: str, sockets: Path) -> None:
-    """Whoever chooses some rules would take the run for one that went well."""
+    """A choice of some rules would make the run look as if it went well."""
     rules = [each.name for each in all_rules() if each.scene is SURVEY and each.name != "PB101"]
     report = await judged((program, "{root}"), *rules, places=sockets)
-    assert {verdict.outcome for verdict in report.verdicts} == {RuleOutcome.NOT_JUDGED}
+    assert {verdict.outcome for verdict in report.verdicts if verdict.rule.name != "PB101"} == {RuleOutcome.NOT_JUDGED}
+
+
+@pytest.mark.parametrize("program", NOT_PLUGINS)
+async def test_what_never_registered_fails_whatever_is_chosen(program: str, sockets: Path) -> None:
+    """Not only by a rule that is chosen and a must: none of these is."""
+    report = await judged((program, "{root}"), "PB404", "PB905", places=sockets)
+    assert failed(report) == ["PB101"]
+    assert report.fails_at(RuleSeverity.MUST)
+
+
+async def test_resource_that_is_missing_fails_whatever_is_chosen(sockets: Path) -> None:
+    words = (sys.executable, PLUGIN, "none", "{root}")
+    names = ("example.com/small", "example.com/absent")
+    report = await judged(words, "PB102", places=sockets, ready_timeout_s=3.0, resources=names)
+    assert failed(report) == ["PB101"]
+    assert findings(report, "PB101") == ["example.com/absent was not registered in 3 s"]
 
 
 async def test_command_that_is_not_there(sockets: Path) -> None:
