@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from plugbay.errors import ExecFailed
+from plugbay.kernel import descendants
 from plugbay.kernel.processes import read_stat, session_members
 from plugbay.model.edits import ContainerEdits
 from plugbay.runtimes.exec_input import Console, ExecInput
@@ -65,12 +66,18 @@ async def test_exec_needs_a_running_container(state_dir: Path, spec: ContainerSp
             await run(runtime, state.id, "true")
 
 
+def own_program(directory: Path) -> Path:
+    """A copy of the wrapper's program, with the part that it has from elsewhere."""
+    ignored = shutil.ignore_patterns("__pycache__")  # other tests write there meanwhile
+    (directory / "kernel").symlink_to(Path(descendants.__file__).parent)
+    return Path(shutil.copytree(launch.WRAPPER.parent, directory / "runtimes" / "supervised", ignore=ignored))
+
+
 async def test_exec_is_refused_once_the_program_of_the_wrapper_is_gone(
     state_dir: Path, spec: ContainerSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It loads its part for commands with the first one, and an update of plugbay may have come before."""
-    ignored = shutil.ignore_patterns("__pycache__")  # other tests write there meanwhile
-    program = shutil.copytree(launch.WRAPPER.parent, tmp_path / "supervised", ignore=ignored)
+    program = own_program(tmp_path)
     monkeypatch.setattr(launch, "WRAPPER", program / "wrapper.py")
     async with runtime_on(state_dir) as runtime:
         state = await runtime.start(spec)
@@ -83,8 +90,7 @@ async def test_exec_is_refused_once_the_program_of_the_wrapper_is_gone(
 async def test_exec_is_refused_when_the_wrapper_cannot_load_its_part(
     state_dir: Path, spec: ContainerSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ignored = shutil.ignore_patterns("__pycache__")  # other tests write there meanwhile
-    program = shutil.copytree(launch.WRAPPER.parent, tmp_path / "supervised", ignore=ignored)
+    program = own_program(tmp_path)
     (program / "exec_server.py").write_text("raise ImportError('this is of another version')")
     monkeypatch.setattr(launch, "WRAPPER", program / "wrapper.py")
     async with runtime_on(state_dir) as runtime:
@@ -99,8 +105,7 @@ async def test_a_wrapper_from_before_clients_could_attach_runs_commands(
     state_dir: Path, spec: ContainerSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An update of plugbay takes the place of the part that it has not loaded yet."""
-    ignored = shutil.ignore_patterns("__pycache__")  # other tests write there meanwhile
-    program = shutil.copytree(launch.WRAPPER.parent, tmp_path / "supervised", ignore=ignored)
+    program = own_program(tmp_path)
     newer = (program / "wrapper.py").read_text()
     (program / "wrapper.py").write_text(older := newer.replace(", output=output, given=given)", ")"))
     assert newer != older

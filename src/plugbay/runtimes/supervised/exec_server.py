@@ -31,7 +31,7 @@ else:
     import _signal  # `signal` would import enum
 
 if TYPE_CHECKING or __package__:
-    from plugbay.runtimes.supervised.descendants import kill_session, sessions_below, start_ticks
+    from plugbay.kernel.descendants import kill_session, sessions_below, start_ticks
     from plugbay.runtimes.supervised.execution import START_FAILED, execute
     from plugbay.runtimes.supervised.served_exec import ServedExec
 else:  # loaded by the wrapper's program, which knows no packages

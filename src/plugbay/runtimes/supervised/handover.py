@@ -26,9 +26,10 @@ else:
     import _signal  # `signal` would import enum
 
 if TYPE_CHECKING or __package__:
-    from plugbay.runtimes.supervised.descendants import keep_orphans
+    from plugbay.kernel.descendants import keep_orphans
 else:  # as a program, which knows no packages
     sys.path.insert(0, os.path.dirname(__file__))
+    sys.path.append(os.path.join(os.path.dirname(__file__), "../../kernel"))
     from descendants import keep_orphans
 
 _PASSED_ON = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP, _signal.SIGQUIT, _signal.SIGUSR1, _signal.SIGUSR2)

@@ -39,7 +39,7 @@ else:
     import _signal  # `signal` would import enum, for a third of this program's start time
 
 if TYPE_CHECKING or __package__:
-    from plugbay.runtimes.supervised.descendants import (
+    from plugbay.kernel.descendants import (
         keep_orphans,
         kill_descendants,
         kill_group,
@@ -50,6 +50,7 @@ if TYPE_CHECKING or __package__:
     from plugbay.runtimes.supervised.output import Output
 else:  # as a program, which knows no packages
     sys.path.insert(0, os.path.dirname(__file__))
+    sys.path.append(os.path.join(os.path.dirname(__file__), "../../kernel"))
     from descendants import keep_orphans, kill_descendants, kill_group, reap_orphans, start_ticks
     from execution import START_FAILED, execute
     from output import Output

@@ -10,11 +10,11 @@ import sys
 
 import pytest
 
-from plugbay.runtimes.supervised import descendants
+from plugbay.kernel import descendants
 
 KILLS_A_TREE = """
 import os, signal, sys, time
-from plugbay.runtimes.supervised import descendants
+from plugbay.kernel import descendants
 
 descendants.keep_orphans()
 ready, started = os.pipe()
