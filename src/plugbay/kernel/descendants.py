@@ -27,11 +27,16 @@ _START = 19
 
 
 def keep_orphans() -> None:
-    """Become the parent of descendants whose parent ends. Source: ``prctl(2)``."""
+    """Become the parent of descendants whose parent ends."""
+    control_process(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def control_process(option: int, value: int) -> None:
+    """Set one of the options of ``prctl(2)`` that take a number."""
     import _ctypes  # `ctypes` would import ten more modules
 
     this_program = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]  # as `ctypes` does
-    _ctypes.call_function(_ctypes.dlsym(this_program, "prctl"), (_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+    _ctypes.call_function(_ctypes.dlsym(this_program, "prctl"), (option, value, 0, 0, 0))
 
 
 def reap_orphans(kept: set[int]) -> None:

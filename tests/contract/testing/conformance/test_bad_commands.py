@@ -14,6 +14,7 @@ from plugbay.testing.conformance.rule import RuleSeverity
 from plugbay.testing.conformance.rules.start import SURVEY
 from tests.contract.testing.conformance.judged import failed, findings, judged, python
 from tests.contract.testing.conformance.test_small_flaws import PLUGIN
+from tests.leftovers import still_running
 
 PRINTS_S: Final = 5
 """The run waits so long in vain, and the command has to have printed a line before."""
@@ -73,7 +74,12 @@ async def test_command_that_prints_megabytes(sockets: Path) -> None:
     assert report.outputs[0].size == 5_000_007
 
 
-async def test_child_that_a_plugin_leaves_behind_is_ended(sockets: Path) -> None:
-    leaving = "import subprocess; subprocess.Popen(['sleep', '1000'])"
-    report = await judged(python(leaving), "PB101", places=sockets)
+@pytest.mark.parametrize("then", ["", "; signal.pause()"], ids=["ends", "runs"])
+async def test_child_that_a_plugin_leaves_behind_is_ended(then: str, sockets: Path) -> None:
+    """Also in a session of its own."""
+    leaving = "print(subprocess.Popen(['sleep', '1000'], start_new_session=True).pid, flush=True)"
+    report = await judged(
+        python(f"import signal, subprocess; {leaving}{then}"), "PB101", places=sockets, ready_timeout_s=PRINTS_S
+    )
     assert failed(report) == ["PB101"]
+    assert still_running([int(report.outputs[0].end)], within_s=0) == set()

@@ -17,6 +17,7 @@ import pytest
 from plugbay.errors import UsageError
 from plugbay.testing import ExpectationFailed, LocalKubelet, PluginNotReady, TrafficEvent, local_kubelet
 from tests.contract.rigs.kubelet_machine import needs_kubelet_machine
+from tests.leftovers import still_running
 
 CARD = "example.com/card"
 PLUGIN = """
@@ -174,14 +175,18 @@ import subprocess, sys, time
 print(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]).pid, flush=True)
 time.sleep(600)
 """
+LEAVES_A_DAEMON = """
+import subprocess
+print(subprocess.Popen(["sleep", "600"], start_new_session=True).pid, flush=True)
+"""
 
 
-async def test_children_of_a_command_end_with_it() -> None:
+@pytest.mark.parametrize("program", [FORKS, LEAVES_A_DAEMON], ids=["its child", "a daemon"])
+async def test_children_of_a_command_end_with_it(program: str) -> None:
     async with local_kubelet() as kubelet:
-        said = await failure(kubelet, script(FORKS), SILENT_S)
+        said = await failure(kubelet, script(program), SILENT_S)
     child = int(said.splitlines()[-1].removeprefix("  | "))
-    command = Path(f"/proc/{child}/cmdline")
-    assert not command.exists() or command.read_bytes() == b""  # or its exit code waits for the init process
+    assert still_running([child], within_s=0) == set()
 
 
 KILLED = """

@@ -1,18 +1,15 @@
-"""Run an operator's command: in a process group of its own, with a deadline, and killed as a whole."""
+"""Run an operator's command: in a session of its own, with a deadline, and killed as a whole."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from plugbay.errors.wording import on_one_line
-from plugbay.kernel import tied
+from plugbay.kernel.tying import end_tied, start_tied
 from plugbay.values import dataclass
 
 _KEPT_BYTES: Final = 1024
@@ -47,8 +44,8 @@ class CommandOutcome:
 async def run_command(words: Sequence[str], *, environ: Mapping[str, str], timeout_s: float) -> CommandOutcome:
     """Run a command to its end, in ``/`` and without input.
 
-    All processes of its group are killed when it ends, at the deadline, and when this is cancelled; the command itself
-    is killed with this process too.
+    It is killed at the deadline, when this is cancelled, and with this process. All that descends from it is killed
+    then, and when it ends.
 
     Args:
         words: the program, by its path or looked for in ``PATH`` of ``environ``, and its arguments.
@@ -58,15 +55,7 @@ async def run_command(words: Sequence[str], *, environ: Mapping[str, str], timeo
     try:
         os.set_blocking(writing, True)  # of the writing end only: they are two open files
         with _closing(writing):
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", tied.__file__, str(os.getpid()), *words),
-                cwd="/",
-                env=environ,
-                stdin=subprocess.DEVNULL,
-                stdout=writing,
-                stderr=writing,
-                start_new_session=True,
-            )
+            process = await start_tied(words, environ=environ, output=writing, directory="/")
         is_late = False
         try:
             async with asyncio.timeout(timeout_s):
@@ -74,8 +63,7 @@ async def run_command(words: Sequence[str], *, environ: Mapping[str, str], timeo
         except TimeoutError:
             is_late = True
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # what it has left in the background too
+            end_tied(process)
             await process.wait()
         output.read()
     finally:

@@ -6,14 +6,13 @@ import asyncio
 import os
 import shutil
 import signal
-import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from plugbay.kernel import tied
-from plugbay.kernel.processes import ProcessIdentity, kill_session, read_stat, send_signal, signal_group, wait_end
+from plugbay.kernel.processes import ProcessIdentity, read_stat, send_signal, signal_group
+from plugbay.kernel.tying import end_tied, start_tied
 from plugbay.testing.conformance.reasons import CannotJudge
 from plugbay.testing.conformance.subject.command import SubjectCommand, SubjectLaunch
 from plugbay.testing.conformance.subject.output import OutputEnd
@@ -28,7 +27,7 @@ _CONTAINER_S: Final = 30.0
 _LOOK_S: Final = 0.01
 _BY_SIGNAL: Final = 128
 _OUTPUT_S: Final = 1.0
-"""The time for the last output of a plugin that has ended; a process that it left behind may keep the pipe open."""
+"""The time for the last output of a plugin that has ended; what could not be killed may keep the pipe open."""
 
 
 class Subject:
@@ -41,8 +40,8 @@ class Subject:
         output: the end of what it printed.
     """
 
-    def __init__(self, process: asyncio.subprocess.Process, leader: ProcessIdentity, plugin: ProcessIdentity) -> None:
-        self._process = process
+    def __init__(self, above: asyncio.subprocess.Process, leader: ProcessIdentity, plugin: ProcessIdentity) -> None:
+        self._above = above
         self._leader = leader
         self._plugin = plugin
         self.pid = plugin.pid
@@ -53,7 +52,7 @@ class Subject:
     @property
     def exit_code(self) -> int | None:
         """Its exit code, negative for a signal as in `subprocess`; None while it runs."""
-        code = self._process.returncode
+        code = self._above.returncode
         if code is None or self._is_leader or code <= _BY_SIGNAL:
             return code
         return _BY_SIGNAL - code  # an engine tells of a signal as a shell does
@@ -97,11 +96,7 @@ class Subject:
         if not self._is_leader:
             self.send(signal.SIGKILL)
             await self.until_ended(_END_S)
-        for left in await asyncio.to_thread(kill_session, self._leader, proc_root=_PROC):
-            if left.pid != self.pid:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_END_S):
-                        await wait_end(left, proc_root=_PROC)
+        end_tied(self._above)
         await self.ended.wait()
 
     @property
@@ -118,7 +113,7 @@ class Subject:
         """Read what it prints to the pipe ``output``, until it has ended; for `start_subject`."""
         async with asyncio.TaskGroup() as tasks:
             reading = tasks.create_task(self.output.follow(output), name="output")
-            await self._process.wait()
+            await self._above.wait()
             await asyncio.wait([reading], timeout=_OUTPUT_S)
             reading.cancel()
         self.ended.set()
@@ -128,36 +123,35 @@ class Subject:
 async def start_subject(command: SubjectCommand, root: Path, environ: Mapping[str, str]) -> AsyncIterator[Subject]:
     """Start the plugin, with ``root`` as its kubelet's root; at the end of the block it is ended.
 
-    It ends too when this process is killed, and can end nothing; processes that it started itself may then be left.
+    When it has ended, by itself or because this process was killed, all that descends from it is killed (`tied`).
 
     Raises:
         CannotJudge: the program is not there, or cannot be run.
     """
     launch = await asyncio.to_thread(command.launch, root)
     try:
-        output, process = await _started(launch.words, {**environ, **launch.environment})
-        leader = _identity(process.pid)
-        subject = Subject(process, leader, await _plugin_of(launch, process, leader))
-        async with asyncio.TaskGroup() as tasks:
-            following = tasks.create_task(subject.follow(output))
-            try:
-                yield subject
-            finally:
-                await asyncio.shield(subject.end())
-                await following
+        async with _started(launch.words, {**environ, **launch.environment}) as (above, leader, output):
+            subject = Subject(above, leader, await _plugin_of(launch, above, leader))
+            async with asyncio.TaskGroup() as tasks:
+                following = tasks.create_task(subject.follow(output))
+                try:
+                    yield subject
+                finally:
+                    await asyncio.shield(subject.end())
+                    await following
     finally:
         await asyncio.to_thread(launch.clean)
 
 
 async def _plugin_of(
-    launch: SubjectLaunch, process: asyncio.subprocess.Process, leader: ProcessIdentity
+    launch: SubjectLaunch, above: asyncio.subprocess.Process, leader: ProcessIdentity
 ) -> ProcessIdentity:
     """The plugin's own process; the one that was started if no other comes."""
     if launch.pid_file is None:
         return leader
     with suppress(TimeoutError):
         async with asyncio.timeout(_CONTAINER_S):
-            while process.returncode is None:
+            while above.returncode is None:
                 if text := await asyncio.to_thread(_content, launch.pid_file):
                     stat = read_stat(int(text), proc_root=_PROC)
                     return leader if stat is None else stat.identity
@@ -169,8 +163,13 @@ def _content(path: Path) -> str:
     return path.read_text(encoding="ascii").strip() if path.is_file() else ""
 
 
-async def _started(words: Sequence[str], variables: Mapping[str, str]) -> tuple[int, asyncio.subprocess.Process]:
-    """The process, and the pipe that it prints to. asyncio would wait for a pipe of its own as for the process.
+@asynccontextmanager
+async def _started(
+    words: Sequence[str], variables: Mapping[str, str]
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, ProcessIdentity, int]]:
+    """The process above the program, the program, and the pipe that it prints to; both have ended after the block.
+
+    asyncio would wait for a pipe of its own as for the process.
 
     Raises:
         CannotJudge: the program cannot be run.
@@ -178,21 +177,30 @@ async def _started(words: Sequence[str], variables: Mapping[str, str]) -> tuple[
     if shutil.which(words[0], path=variables.get("PATH")) is None:
         raise CannotJudge(f"{words[0]} cannot be run: there is no such program, or it is not executable")
     reading, writing = os.pipe2(os.O_CLOEXEC)
+    told, telling = os.pipe2(os.O_CLOEXEC)
     try:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", tied.__file__, str(os.getpid()), *words),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=writing,
-            stderr=writing,
-            env=variables,
-            start_new_session=True,
-        )
+        above = await start_tied(words, environ=variables, output=writing, telling=telling)
     except BaseException:
         os.close(reading)
+        os.close(told)
         raise
     finally:
         os.close(writing)
-    return reading, process
+        os.close(telling)
+    try:
+        yield above, await asyncio.to_thread(_identity_told, told, words[0]), reading
+    finally:
+        end_tied(above)
+        await above.wait()
+
+
+def _identity_told(told: int, program: str) -> ProcessIdentity:
+    with os.fdopen(told, "rb") as pipe:
+        words = pipe.read().split()
+    if not words:
+        raise CannotJudge(f"{program} cannot be run: no process can be started")
+    pid, start_ticks = map(int, words)
+    return ProcessIdentity(pid, start_ticks)
 
 
 def signal_name(number: int) -> str:
@@ -201,9 +209,3 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def _identity(pid: int) -> ProcessIdentity:
-    """The identity of a child, which exists at least as a zombie until it is waited for."""
-    stat = read_stat(pid, proc_root=_PROC)
-    return stat.identity if stat is not None else ProcessIdentity(pid, start_ticks=os.sysconf("SC_CLK_TCK"))

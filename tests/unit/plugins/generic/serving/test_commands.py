@@ -77,9 +77,10 @@ async def test_a_late_command_is_killed_with_its_children(tmp_path: Path) -> Non
     await until_gone(await until_written(pid))
 
 
-async def test_what_a_command_leaves_in_the_background_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("session", ["", "setsid "], ids=["its session", "its own session"])
+async def test_what_a_command_leaves_in_the_background_is_killed(session: str, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
-    assert await shell(f"sleep 600 & echo $! > {pid}") == CommandOutcome()
+    assert await shell(f"{session}sleep 600 & echo $! > {pid}") == CommandOutcome()
     await until_gone(await until_written(pid))
 
 
