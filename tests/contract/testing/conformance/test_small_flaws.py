@@ -18,7 +18,7 @@ from plugbay.testing.conformance.rules.options import OPTIONS
 from plugbay.testing.conformance.rules.registration import LATE_KUBELET, QUIET, REFUSING_KUBELET, SLOW_KUBELET
 from plugbay.testing.conformance.rules.start import SURVEY
 from plugbay.testing.conformance.rules.wrong_ids import WRONG_IDS
-from tests.contract.testing.conformance.judged import failed, judged
+from tests.contract.testing.conformance.judged import failed, findings, judged
 
 PLUGIN: Final = str(Path(__file__).with_name("small_plugin.py"))
 
@@ -82,6 +82,11 @@ async def test_flaw_is_caught_by_its_rules(
         ready_timeout_s=8.0 if flaw in NEVER_READY else 20.0,
     )
     assert failed(report) == rules, report.verdicts
+
+
+async def test_end_of_a_plugin_is_told_with_its_cause(sockets: Path) -> None:
+    report = await judged((sys.executable, PLUGIN, "unknown kills", "{root}"), "PB406", places=sockets)
+    assert findings(report, "PB406") == ["after Allocate of an unknown device: it ended with exit code 7"]
 
 
 async def test_flaws_of_edits_are_told_apart(sockets: Path) -> None:
