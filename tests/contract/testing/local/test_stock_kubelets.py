@@ -164,6 +164,24 @@ async def test_a_failed_registration_made_the_kubelet_forget_the_former_plugin(v
         await kubelet.wait_for(allocatable={CARD: left})
 
 
+@pytest.mark.parametrize(("version", "left"), [("1.25", 0), ("1.36", 0), ("1.37", 2)])
+async def test_end_of_a_forgotten_plugin_takes_down_the_one_that_registered_since(version: str, left: int) -> None:
+    """Spec 2.4, 2.5: its loop looks up the client of the resource, which there is again."""
+    async with local_kubelet(as_kubelet=version) as kubelet, card(kubelet, "new.sock", 2) as new:
+        async with card(kubelet, "former.sock") as former:
+            await former.register(kubelet.paths.registration_socket)
+            await kubelet.wait_for(allocatable={CARD: 1})
+            async with card(kubelet, "bad.sock") as bad:
+                bad.options_answer = RpcFailed(RpcCode.INTERNAL, "no options")
+                with pytest.raises(RpcFailed, match="failed to get device plugin"):
+                    await bad.register(kubelet.paths.registration_socket)
+            await new.register(kubelet.paths.registration_socket)
+            await kubelet.wait_for(allocatable={CARD: 2})
+        if left:
+            await kubelet.admit({CARD: 2})
+        await kubelet.wait_for(allocatable={CARD: left}, capacity={CARD: 2})
+
+
 @pytest.mark.parametrize(("version", "is_refused"), [("1.36", False), ("1.37", True)])
 async def test_a_connected_socket_is_refused(version: str, *, is_refused: bool) -> None:
     async with local_kubelet(as_kubelet=version) as kubelet, card(kubelet) as served:

@@ -55,12 +55,16 @@ class StockEndpoint(Endpoint):
 
 
 class StockEndpoints(Endpoints):
-    """Connections by resource, with ``quirks``."""
+    """Connections by resource, with ``quirks``.
+
+    Where the end of any stream is taken for that of the resource's newest plugin, a failed registration makes the
+    kubelet forget which that is, until one succeeds: no end is noticed until then.
+    """
 
     def __init__(self, *args: Any, quirks: Collection[Quirk], **keywords: Any) -> None:
         super().__init__(*args, **keywords)
         self._quirks = quirks
-        self._forgotten: set[Endpoint] = set()
+        self._forgotten: set[ResourceName] = set()
 
     async def register(self, registration: Registration) -> None:
         """See `Endpoints.register`."""
@@ -96,15 +100,15 @@ class StockEndpoints(Endpoints):
             logger.warning("plugin of %s at %s was told that it is registered, and is not: %s", resource, socket, error)
 
     async def _connect(self, resource: ResourceName, socket: Path, options: PluginOptions | None) -> None:
-        former = self.active(resource)
         try:
             if Quirk.REFUSES_CONNECTED_SOCKET in self._quirks and self._connected.at(resource, socket):
                 raise RegistrationRefused(f"device plugin already connected: {socket}")
             endpoint = await self._dialled(resource, socket, options)
         except RegistrationRefused:
-            if Quirk.FAILURE_FORGETS_FORMER in self._quirks and former is not None:
-                self._forgotten.add(former)
+            if Quirk.FAILURE_FORGETS_FORMER in self._quirks:
+                self._forgotten.add(resource)
             raise
+        self._forgotten.discard(resource)
         if Quirk.NEWEST_ALONE in self._quirks:
             while (older := self.active(resource)) is not None:
                 self._connected.remove(older)
@@ -128,8 +132,7 @@ class StockEndpoints(Endpoints):
         return self.active(endpoint.resource) is not None
 
     def _disconnected(self, endpoint: Endpoint) -> None:
-        if endpoint in self._forgotten:
-            self._forgotten.discard(endpoint)
+        if endpoint.resource in self._forgotten:
             return
         active = self.active(endpoint.resource)
         if Quirk.OLD_STREAM_ENDS_ALL in self._quirks and active not in (None, endpoint) and not self._is_closing:
