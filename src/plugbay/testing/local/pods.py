@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from plugbay.errors import UsageError
+from plugbay.errors import PathUnusable, UsageError
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import ContainerName, PodUid, ResourceName
 from plugbay.model.pods import DEFAULT_NAMESPACE, Pod, pod_request, with_identity
@@ -21,7 +22,7 @@ Limits = Mapping[str, int]
 """Resource name to the number of devices."""
 PodInput = str | Path | Mapping[str, object] | PodRequest
 """A pod: ``{"example.com/card": 1}``, ``{"train": {"example.com/card": 1}, "log": {}}`` by containers, a manifest as a
-mapping, as YAML text or as a file."""
+mapping, as YAML text or as the path of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +127,29 @@ def _from_manifest(pod: str | Path | Mapping[str, object]) -> Pod:
 
     if isinstance(pod, Mapping):
         return pod_from_v1(pod, source="this pod")
-    text, source = (pod.read_text(encoding="utf-8"), str(pod)) if isinstance(pod, Path) else (pod, "this manifest")
+    text, source = _text_of(pod)
     pods, _ = load_pods(text, source=source, mode=Strictness.STRICT)
     if len(pods) != 1:
         raise UsageError(f"{source} holds {len(pods)} pods; admit them one at a time")
     return pods[0]
+
+
+def _text_of(pod: str | Path) -> tuple[str, str]:
+    """The text of a manifest and its source. A text in one line that has no mapping is a path, as is that of a file."""
+    if isinstance(pod, str) and ("\n" in pod or not pod):
+        return pod, "this manifest"
+    if isinstance(pod, str) and (": " in pod or "{" in pod) and not os.path.isfile(pod):
+        return pod, "this manifest"
+    return _read(Path(pod)), str(pod)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise PathUnusable(str(path), f"cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise PathUnusable(str(path), "is not a manifest: it is not UTF-8") from error
 
 
 def _by_container(pod: Mapping[str, object]) -> Mapping[str, object]:

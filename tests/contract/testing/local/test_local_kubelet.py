@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from plugbay import Assignment, ContainerEdits, Device, DevicePlugin, plugin, unhealthy
-from plugbay.errors import AdmissionError, InvalidManifest, PodNotFound, UnusableTopology, UsageError
+from plugbay.errors import AdmissionError, InvalidManifest, PathUnusable, PodNotFound, UnusableTopology, UsageError
 from plugbay.testing import ExpectationFailed, KubeletPaths, PluginNotReady, RpcCode, local_kubelet
 from plugbay.testing.fakes.plugin import fake_plugin, refusing
 
@@ -93,12 +93,12 @@ async def test_pod_comes_as_a_manifest_in_any_form(tmp_path: Path) -> None:
     }
     async with local_kubelet() as kubelet:
         await kubelet.plugin(cards)
-        for form in (MANIFEST, path):
+        for form in (MANIFEST, path, str(path)):
             pod = await kubelet.admit(form)
             assert (pod.namespace, pod.name) == ("ml", "trainer")
             assert pod["main"].env == {"CARD": "0"}
             await kubelet.end(pod)
-        assert (await kubelet.admit(as_mapping)).name == "job-00003"
+        assert (await kubelet.admit(as_mapping)).name == "job-00004"
 
 
 @pytest.mark.parametrize(
@@ -110,8 +110,11 @@ async def test_pod_comes_as_a_manifest_in_any_form(tmp_path: Path) -> None:
         ("kind: Nonsense", InvalidManifest),
         (MANIFEST + "---" + MANIFEST, UsageError),
         (MANIFEST.replace("containers", "container"), InvalidManifest),
+        ("absent/pod.yaml", PathUnusable),
+        (Path("absent/pod.yaml"), PathUnusable),
+        ("", InvalidManifest),
     ],
-    ids=["text", "negative", "mixed", "not a pod", "two pods", "misspelt"],
+    ids=["text", "negative", "mixed", "not a pod", "two pods", "misspelt", "no file", "no path", "nothing"],
 )
 async def test_pod_that_cannot_be_is_refused_in_a_sentence(pod: object, error: type[Exception]) -> None:
     async with local_kubelet() as kubelet:
