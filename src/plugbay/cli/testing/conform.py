@@ -20,7 +20,7 @@ from plugbay.cli.testing.written_files import check_writable, write_text
 from plugbay.errors import PathUnusable, UsageError
 from plugbay.ops.tasks import first
 from plugbay.testing.conformance.baseline import baseline_of, read_baseline, with_baseline
-from plugbay.testing.conformance.catalogue import all_rules, chosen_rules, page_of, rule_named
+from plugbay.testing.conformance.catalogue import chosen_rules, page_of, rule_named
 from plugbay.testing.conformance.findings import ConformanceReport
 from plugbay.testing.conformance.judging import judge_plugin
 from plugbay.testing.conformance.reports.as_html import as_html
@@ -54,7 +54,9 @@ def declare(parser: CommandParser) -> None:
         ),
         run=run,
     )
-    parser.add_argument("--list", action="store_true", help="show all rules, and judge nothing")
+    parser.add_argument(
+        "--list", action="store_true", help="show the rules, those of --only and --skip, and judge nothing"
+    )
     parser.add_argument("--explain", metavar="RULE", help="show the page of a rule, and judge nothing")
     _add_choice(parser)
     _add_running(parser)
@@ -150,7 +152,7 @@ def _add_reports(parser: CommandParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Judge, and show the verdict; or show rules."""
     if args.list:
-        show_page(rule_table(all_rules()))
+        show_page(rule_table(chosen_rules(args.only, args.skip)))
         return 0
     if args.explain is not None:
         show(page_of(rule_named(args.explain)))

@@ -31,8 +31,10 @@ def plugin_command(args: argparse.Namespace) -> PluginCommand:
     """The program after ``--``.
 
     Raises:
-        UsageError: a variable is not NAME=VALUE.
+        UsageError: the program has no name, or a variable is not NAME=VALUE.
     """
+    if args.command and not args.command[0]:
+        raise UsageError("the program after -- has an empty name; say which one to run")
     environment = dict(_variable(each) for each in args.env)
     return PluginCommand(tuple(args.command), environment, always_enclosed=args.private_root)
 

@@ -92,8 +92,8 @@ async def start_command(
         PluginNotReady: the program is not there, or cannot be run.
         UsageError: there is no program.
     """
-    if not words:
-        raise UsageError("a command has at least one word: the program")
+    if not words or not words[0]:
+        raise UsageError("a command begins with the name of a program")
     name = Path(words[0]).name
     command = PluginCommand(tuple(words), options.env, always_enclosed=options.private_root)
     try:

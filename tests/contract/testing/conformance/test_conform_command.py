@@ -89,6 +89,10 @@ async def test_rules_can_be_listed_and_explained() -> None:
     code, out, _ = await conform("--list")
     assert code == 0
     assert "PB101   must" in out
+    code, out, _ = await conform("--list", "--only", "PB3xx", "--skip", "PB303")
+    assert code == 0
+    assert "PB302" in out
+    assert not {"PB101", "PB303"} & {*out.split()}
     code, out, _ = await conform("--explain", "pb105")
     assert code == 0
     assert out.startswith("# PB105")
@@ -97,6 +101,9 @@ async def test_rules_can_be_listed_and_explained() -> None:
 async def test_misuse_is_told_in_a_sentence() -> None:
     assert (await conform())[::2] == (
         2, "plugbay: error: say what to judge after --, such as: plugbay conform -- ./my-plugin\n"
+    )  # fmt: skip
+    assert await conform("--", "") == (
+        2, "", "plugbay: error: the program after -- has an empty name; say which one to run\n"
     )  # fmt: skip
     code, _, err = await conform("--only", "PB9", *plugin("none"))
     assert (code, err) == (2, "plugbay: error: PB9 is not a rule; `plugbay conform --list` shows all\n")

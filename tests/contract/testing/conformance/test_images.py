@@ -80,8 +80,18 @@ def test_image_that_is_none_is_refused(
 
 def test_file_that_is_no_archive_is_refused(tmp_path: Path) -> None:
     (tmp_path / "i.tar").write_text("hello")
-    with pytest.raises(PathUnusable, match=r"i\.tar: is not an image that can be unpacked"):
+    with pytest.raises(PathUnusable) as refused:
         unpacked(tmp_path / "i.tar", tmp_path)
+    assert str(refused.value) == (
+        f"{tmp_path}/i.tar: is not an image that can be unpacked: it is not an archive, or a layer of it is not, "
+        "or it is cut off"
+    )
+
+
+def test_directory_that_is_no_layout_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(PathUnusable, match=r"unpacked: it has neither index\.json nor manifest\.json$"):
+        unpacked(tmp_path / "empty", tmp_path)
 
 
 def test_mounts_are_read() -> None:

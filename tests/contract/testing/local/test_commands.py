@@ -105,8 +105,9 @@ async def test_program_that_is_not_there_is_named() -> None:
     async with local_kubelet() as kubelet:
         said = await failure(kubelet, ["/nonsense/plugin"])
         assert said == "/nonsense/plugin cannot be run: there is no such program, or it is not executable"
-        with pytest.raises(UsageError, match="at least one word"):
-            await kubelet.plugin([])
+        for nameless in ([], [""]):
+            with pytest.raises(UsageError, match="the name of a program"):
+                await kubelet.plugin(nameless)
         with pytest.raises(UsageError, match="are for a command"):
             await kubelet.plugin(object(), env={"A": "b"})
 

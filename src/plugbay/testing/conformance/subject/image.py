@@ -62,8 +62,12 @@ def unpack_image(source: Path, rootfs: Path) -> UnpackedImage:
                 with blob(layer) as packed:
                     _unpack_layer(packed, rootfs)
             user = _user(config.get("User") or "", rootfs)
+    except tarfile.ReadError as error:  # its text is about compressions
+        problem = "it is not an archive, or a layer of it is not, or it is cut off"
+        raise PathUnusable(str(source), f"is not an image that can be unpacked: {problem}") from error
     except (OSError, tarfile.TarError, EOFError, KeyError, ValueError, TypeError, AttributeError) as error:
-        raise PathUnusable(str(source), f"is not an image that can be unpacked: {error}") from error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise PathUnusable(str(source), f"is not an image that can be unpacked: {reason}") from error
     return UnpackedImage(
         rootfs,
         tuple(config.get("Entrypoint") or ()),
@@ -95,12 +99,19 @@ def _parts(blob: Blob, source: Path) -> tuple[str, list[str]]:
     try:
         index = _document(blob, "index.json")
     except (KeyError, FileNotFoundError):
-        manifest = _document(blob, "manifest.json")[0]  # docker's own format
-        return manifest["Config"], manifest["Layers"]
+        return _docker_parts(blob)
     manifest = _document(blob, _blob_name(_chosen(index["manifests"], source)))
     if "manifests" in manifest:  # an index in an index: one for each machine
         manifest = _document(blob, _blob_name(_chosen(manifest["manifests"], source)))
     return _blob_name(manifest["config"]), [_blob_name(each) for each in manifest["layers"]]
+
+
+def _docker_parts(blob: Blob) -> tuple[str, list[str]]:
+    try:
+        manifest = _document(blob, "manifest.json")[0]
+    except (KeyError, FileNotFoundError):
+        raise ValueError("it has neither index.json nor manifest.json") from None
+    return manifest["Config"], manifest["Layers"]
 
 
 def _chosen(descriptors: list[dict[str, Any]], source: Path) -> dict[str, Any]:
