@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from enum import Enum
 from pathlib import Path
@@ -78,6 +78,9 @@ class Method(Enum):
     GET_ALLOCATABLE = "get_allocatable"
 
 
+_SERVES_ALL: Final[Mapping[Method, RpcFailed]] = {}
+
+
 class PodResourcesVersion(Enum):
     """A version of the service; its value is the kubelet's metric label ``server_api_version``."""
 
@@ -98,19 +101,26 @@ class CallCounts:
 
 @asynccontextmanager
 async def serve_pod_resources(
-    socket: Path, reader: PodResourcesReader, pods: PodSource, *, clock: Clock, gates: FeatureGates = DEFAULT_GATES
+    socket: Path,
+    reader: PodResourcesReader,
+    pods: PodSource,
+    *,
+    clock: Clock,
+    gates: FeatureGates = DEFAULT_GATES,
+    refusals: Mapping[Method, RpcFailed] = _SERVES_ALL,
 ) -> AsyncIterator[CallCounts]:
     """Serve both versions on ``socket`` until the block ends. A file left there is removed, as by a kubelet.
 
     Args:
         gates: without ``KubeletPodResourcesListUseActivePods``, List of v1 also returns pods that have ended.
+        refusals: the methods of v1 that are not served, each with the error that it is answered with.
 
     Raises:
         PathTooLong, PathUnusable: the socket cannot be served.
     """
     await asyncio.to_thread(_prepare, socket)
     listed = pods.active_pods if gates.is_enabled(_ACTIVE_ONLY) else pods.all_pods
-    service = _Service(reader, pods, clock, listed)
+    service = _Service(reader, pods, clock, listed, refusals)
     async with serve_grpc(socket, pod_resources_handlers(service), max_calls=_MAX_CALLS):
         yield service.counts
 
@@ -119,11 +129,17 @@ class _Service:
     """Answers the calls: limits and counts them, and builds the answers."""
 
     def __init__(
-        self, reader: PodResourcesReader, pods: PodSource, clock: Clock, listed: Callable[[], Iterable[PodRequest]]
+        self,
+        reader: PodResourcesReader,
+        pods: PodSource,
+        clock: Clock,
+        listed: Callable[[], Iterable[PodRequest]],
+        refusals: Mapping[Method, RpcFailed],
     ) -> None:
         self._reader = reader
         self._pods = pods
         self._listed = listed
+        self._refusals = refusals
         self._bucket = TokenBucket(rate=CALLS_PER_S, burst=CALLS_AT_ONCE, monotonic=clock.monotonic)
         self.counts = CallCounts()
 
@@ -151,6 +167,9 @@ class _Service:
         if not self._bucket.take():
             raise RpcFailed(RpcCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
         self.counts.requests[version, method] += 1
+        if version is PodResourcesVersion.V1 and (refusal := self._refusals.get(method)) is not None:
+            self.counts.errors[version, method] += 1
+            raise refusal
 
 
 def _sorted(pods: Iterable[PodRequest]) -> list[PodRequest]:

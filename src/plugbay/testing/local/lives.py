@@ -119,6 +119,7 @@ class KubeletLives:
                 manager.admitted_pods,
                 clock=self._clock,
                 gates=self._config.gates,
+                refusals=self._switchboard.pod_resources_refusals,
             ),
             background(self._tell(manager), name="changes of the manager"),
         ):

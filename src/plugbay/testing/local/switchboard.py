@@ -10,6 +10,7 @@ from weakref import WeakSet
 from plugbay.manager.endpoints.endpoints import Endpoints
 from plugbay.manager.endpoints.registration import prepare_directory
 from plugbay.testing.local.stock.endpoints import StockEndpoints
+from plugbay.testing.local.stock.pod_resources import refusals_of
 from plugbay.testing.local.stock.versions import KubeletRelease, Quirk
 from plugbay.testing.traffic.faults import FaultSwitches
 from plugbay.testing.traffic.transport import DisturbedChannel, DisturbedTransport
@@ -23,6 +24,7 @@ class Switchboard:
     Attributes:
         transport: the way to plugins.
         endpoints: makes what follows the plugins.
+        pod_resources_refusals: the methods of PodResources that it does not serve.
         is_crashing: whether the manager's end is to look like that of a killed process.
     """
 
@@ -30,6 +32,7 @@ class Switchboard:
         quirks = release.quirks
         self.transport = _KnownChannels(recorder, faults, names_paths=Quirk.PATH_AS_AUTHORITY in quirks)
         self.endpoints: Callable[..., Endpoints] = partial(StockEndpoints, quirks=quirks) if quirks else Endpoints
+        self.pod_resources_refusals = refusals_of(quirks)
         self._marks_deprecation = Quirk.DEPRECATION_FILE in quirks
         self.is_crashing = False
         self._keeps_sockets = False

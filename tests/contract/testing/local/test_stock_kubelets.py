@@ -13,10 +13,11 @@ import pytest
 
 from plugbay import ContainerEdits, Device, plugin
 from plugbay.errors import RpcFailed, UsageError
+from plugbay.kubelet.podresources import PodResourcesClient
 from plugbay.model.devices import PluginOptions
 from plugbay.testing import AdmissionError, FakePlugin, Kubelet, LocalKubelet, RpcCode, fake_plugin, local_kubelet
 from plugbay.testing.local.settings import settings_of
-from plugbay.testing.local.stock.versions import KILLS_RUNNING_PODS, QUIRKS, Quirk, release_of
+from plugbay.testing.local.stock.versions import KILLS_RUNNING_PODS, QUIRKS, Quirk, QuirkSpec, release_of
 from plugbay.wire.registration import Registration, register
 from tests.contract.rigs.manager import never
 from tests.contract.wire.test_authority import until_told
@@ -272,6 +273,51 @@ def test_deadline_of_calls_is_a_day_unless_it_is_said() -> None:
     assert settings_of({"as_kubelet": "1.30", "call_timeout_s": 5.0}).call_deadline_s == 5
 
 
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [
+        (
+            "1.20",
+            "code = Unimplemented desc = unknown method GetAllocatableResources for service v1.PodResourcesLister",
+        ),
+        ("1.21", "code = Unknown desc = Pod Resources API GetAllocatableResources disabled"),
+        ("1.22", "code = Unknown desc = Pod Resources API GetAllocatableResources disabled"),
+        ("1.23", ""),
+        (None, ""),
+    ],
+    ids=str,
+)
+async def test_allocatable_resources_came_with_1_23(version: str | None, error: str) -> None:
+    async with local_kubelet(as_kubelet=version) as kubelet, PodResourcesClient(pod_resources_of(kubelet)) as client:
+        await kubelet.plugin(cards)
+        with pytest.raises(RpcFailed, match=error) if error else nullcontext():
+            assert len((await client.allocatable()).devices) == 2
+
+
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [
+        ("1.26", "code = Unimplemented desc = unknown method Get for service v1.PodResourcesLister"),
+        ("1.27", "code = Unknown desc = PodResources API Get method disabled"),
+        ("1.33", "code = Unknown desc = PodResources API Get method disabled"),
+        ("1.34", ""),
+        (None, ""),
+    ],
+    ids=str,
+)
+async def test_get_of_pod_resources_came_with_1_34(version: str | None, error: str) -> None:
+    async with local_kubelet(as_kubelet=version) as kubelet, PodResourcesClient(pod_resources_of(kubelet)) as client:
+        await kubelet.plugin(cards)
+        pod = await kubelet.admit({CARD: 1})
+        assert [each.name for each in await client.list()] == [pod.name]
+        with pytest.raises(RpcFailed, match=error) if error else nullcontext():
+            assert await client.get(pod.namespace, pod.name) is not None
+
+
+def pod_resources_of(kubelet: LocalKubelet) -> Path:
+    return kubelet.paths.pod_resources_socket
+
+
 async def test_no_kubelet_tells_of_ends() -> None:
     with pytest.raises(UsageError, match="no kubelet has the gate DeviceManagerDeallocate; leave as_kubelet out"):
         async with local_kubelet(as_kubelet="1.36", feature_gates="DeviceManagerDeallocate=true"):
@@ -298,6 +344,9 @@ def test_every_difference_has_a_line_in_the_page() -> None:
     page = (Path(__file__).parents[4] / "docs/tester.md").read_text(encoding="utf-8")
     rows = {tuple(cell.strip() for cell in row.split("|")[1:4]) for row in re.findall(r"^\|.*\|$", page, re.MULTILINE)}
     specs = [*QUIRKS.values(), KILLS_RUNNING_PODS]
-    lines = {(f"1.{each.first} to 1.{each.last}", each.sentence, each.source) for each in specs}
-    assert {(when.replace("1.37 to 1.37", "1.37"), *rest) for when, *rest in lines} <= rows
+    assert {(_versions(each), each.sentence, each.source) for each in specs} <= rows
     assert QUIRKS.keys() == set(Quirk) - {Quirk.CHECKS_RUNNING}
+
+
+def _versions(spec: QuirkSpec) -> str:
+    return f"1.{spec.first}" if spec.first == spec.last else f"1.{spec.first} to 1.{spec.last}"

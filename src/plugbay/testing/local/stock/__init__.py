@@ -1,4 +1,4 @@
 """Stock kubelets as they were, version by version, where a plugin or a test can tell the difference.
 
-`versions` has the table of differences with their sources; `endpoints` and `readmission` act as the table says.
+`versions` has the table of differences with their sources; the other modules act as the table says.
 """

@@ -43,6 +43,10 @@ class Quirk(Enum):
     SKIPS_PRE_START = "skips PreStartContainer"
     ONE_ADMISSION_AT_A_TIME = "one admission at a time"
     WAITS_FOREVER = "waits forever"
+    NO_ALLOCATABLE_RESOURCES = "no GetAllocatableResources"
+    ALLOCATABLE_RESOURCES_ARE_OFF = "GetAllocatableResources is off"
+    NO_POD_RESOURCES_GET = "no Get"
+    POD_RESOURCES_GET_IS_OFF = "Get is off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +173,30 @@ QUIRKS: Final[Mapping[Quirk, QuirkSpec]] = {
         LAST,
         "Allocate and GetPreferredAllocation have no time limit (here: a day, unless `call_timeout_s` says otherwise)",
         "#117435; spec 4.9, 4.10",
+    ),
+    Quirk.NO_ALLOCATABLE_RESOURCES: QuirkSpec(
+        FIRST,
+        20,
+        "PodResources has no GetAllocatableResources: UNIMPLEMENTED",
+        "#95734; KEP-2403",
+    ),
+    Quirk.ALLOCATABLE_RESOURCES_ARE_OFF: QuirkSpec(
+        21,
+        22,
+        "GetAllocatableResources of PodResources fails, as its gate is off",
+        "KEP-2403, gate `KubeletPodResourcesGetAllocatable`",
+    ),
+    Quirk.NO_POD_RESOURCES_GET: QuirkSpec(
+        FIRST,
+        26,
+        "PodResources has no Get: UNIMPLEMENTED",
+        "KEP-3695",
+    ),
+    Quirk.POD_RESOURCES_GET_IS_OFF: QuirkSpec(
+        27,
+        33,
+        "Get of PodResources fails, as its gate is off",
+        "KEP-3695, gate `KubeletPodResourcesGet`",
     ),
 }
 """The table, by version; see also `KILLS_RUNNING_PODS`."""
