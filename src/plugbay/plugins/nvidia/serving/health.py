@@ -14,9 +14,9 @@ from plugbay.model.ids import ResourceName
 from plugbay.plugins.nvidia.devices.devices import DeviceKind, NvidiaDevice
 from plugbay.plugins.nvidia.health.book import HealthBook, problem_of
 from plugbay.plugins.nvidia.health.recovery import RecoveryPolicy
-from plugbay.plugins.nvidia.health.resting import RestingSubjects
 from plugbay.plugins.nvidia.health.xids import xid_policy
 from plugbay.plugins.nvidia.nvml.client import Nvml
+from plugbay.plugins.nvidia.nvml.resting import RestingSubjects
 from plugbay.plugins.nvidia.nvml.values import XID, GpuEvent, Probe, Watching
 from plugbay.plugins.nvidia.serving.sight import Sight
 

@@ -13,8 +13,8 @@ from plugbay.errors import CorruptCheckpoint, DriverCallFailed, DriverUnusable, 
 from plugbay.plugins.nvidia.answers.features import NO_FEATURES, ImexChannel, NodeFeatures
 from plugbay.plugins.nvidia.config.configuration import Configuration
 from plugbay.plugins.nvidia.devices.detection import GpuSource, PlatformSigns
-from plugbay.plugins.nvidia.health.resting import RestingSubjects
 from plugbay.plugins.nvidia.nvml.client import Nvml
+from plugbay.plugins.nvidia.nvml.resting import RestingSubjects
 from plugbay.plugins.nvidia.nvml.troubles import DriverTrouble
 from plugbay.plugins.nvidia.platform.imex import find_channels
 from plugbay.plugins.nvidia.platform.roots import ContainerRoots, present_control_nodes

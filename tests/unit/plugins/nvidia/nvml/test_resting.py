@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugbay.plugins.nvidia.health.resting import RestingSubjects
+from plugbay.plugins.nvidia.nvml.resting import RestingSubjects
 from plugbay.plugins.nvidia.nvml.troubles import DriverTrouble
 
 HUNG = DriverTrouble.HUNG.value
