@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from plugbay.plugins.nvidia.serving.settings import NodeSettings
 from plugbay.plugins.nvidia.serving.source import NvidiaSource
 from plugbay.sdk.process.node_labels import ThisNode
 from plugbay.sdk.process.runner import serving
-from plugbay.testing.fakenvml import FakeDriver, FakeMachine, fake_driver, lay_out_machine
+from plugbay.testing.fakenvml import FakeDriver, FakeFault, FakeMachine, fake_driver, lay_out_machine
 from plugbay.testing.fakes.kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
 from tests.contract.rigs.nvidia import DEADLINE_S, environ_of
 
@@ -76,16 +76,19 @@ async def gpu_node(
     node: ThisNode | None = None,
     mps: MpsReadiness | None = None,
     has_nodes: bool = False,
+    faults: Sequence[FakeFault] = (),
     **nvml: float | Delays,
 ) -> AsyncIterator[GpuNode]:
     """A kubelet and our plugin, in this process, with a driver that shows ``machine``.
 
     Args:
         has_nodes: whether the machine has real device nodes, which the test has to be allowed to make.
+        faults: of the driver, from the start on.
     """
     root = directory / "machine"
     lay_out_machine(root, machine, with_device_nodes=has_nodes)
     async with fake_driver(machine, library=library, root=root) as driver:
+        await driver.misbehave(*faults)
         environ = environ_of(driver)
         words = ("--driver-root-ctr-path=/", OFTEN, *flags)
         arguments, environment = parse_flags(words, variables or {})

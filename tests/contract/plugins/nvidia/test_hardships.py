@@ -27,6 +27,7 @@ from tests.contract.rigs.nvidia import DEADLINE_S, impatient
 CDI = ("--device-list-strategy=cdi-cri", "--nvidia-driver-root=/")
 LOOKS = 10
 """So many looks at a driver that dies tell whether each of them lets it die."""
+DEADLY: list[dict[str, Any]] = [{"signal": signal.SIGSEGV}, {"hang": True}]
 GPU_SPEC = "k8s.device-plugin.nvidia.com-gpu.json"
 
 
@@ -153,7 +154,7 @@ async def test_a_configuration_is_switched_under_a_stream_of_allocations(sockets
         assert not plugin.ended.is_set()
 
 
-@pytest.mark.parametrize("fault", [{"signal": signal.SIGSEGV}, {"hang": True}], ids=["crashes", "hangs"])
+@pytest.mark.parametrize("fault", DEADLY, ids=["crashes", "hangs"])
 async def test_one_gpu_on_which_the_driver_dies_leaves_the_others_alone(
     sockets: Path, nvml_library: Path, fault: dict[str, Any]
 ) -> None:
@@ -179,6 +180,79 @@ async def test_one_gpu_on_which_the_driver_dies_leaves_the_others_alone(
         await node.driver.misbehave()
         await until(lambda: not unhealthy(plugin))
         assert not plugin.ended.is_set()
+
+
+@pytest.mark.parametrize(
+    ("function", "fault"),
+    list(zip(("nvmlDeviceGetHandleByIndex", "nvmlDeviceGetName"), DEADLY, strict=True)),
+    ids=["crashes", "hangs"],
+)
+async def test_a_gpu_of_which_the_driver_dies_at_a_look_is_unhealthy_and_no_other(
+    sockets: Path, nvml_library: Path, function: str, fault: dict[str, Any]
+) -> None:
+    machine = a100_nvswitch()
+    sick = machine.gpus[1].uuid
+    async with gpu_node(machine, sockets, nvml_library) as node:
+        plugin = await watched(node)
+        view = node.source.view
+        assert view is not None
+        with impatient(view.nvml, gpu_s=2.0):
+            await node.driver.misbehave(FakeFault(function, gpu=sick, **fault))
+            await until(lambda: unhealthy(plugin))
+            assert unhealthy(plugin) == {sick: "GpuLost"}
+            looks = view.looks
+            await until(lambda: view.looks >= looks + LOOKS)
+            assert unhealthy(plugin) == {sick: "GpuLost"}
+            await node.driver.xid(5, 79)
+            await until(lambda: unhealthy(plugin) == {sick: "GpuLost", machine.gpus[5].uuid: "Xid79"})
+        await node.driver.misbehave()
+        await until(lambda: sick not in unhealthy(plugin))
+        assert not plugin.ended.is_set()
+
+
+@pytest.mark.parametrize("fault", DEADLY, ids=["crashes", "hangs"])
+async def test_a_gpu_of_which_the_driver_dies_at_the_start_leaves_the_others(
+    sockets: Path, nvml_library: Path, caplog: pytest.LogCaptureFixture, fault: dict[str, Any]
+) -> None:
+    machine = small(a100_nvswitch(), 3)
+    faults = [FakeFault("nvmlDeviceGetName", gpu=machine.gpus[1].uuid, **fault)]
+    flag = "--fail-on-init-error=false"
+    async with gpu_node(machine, sockets, nvml_library, flag, faults=faults, gpu_s=2.0) as node:
+        plugin = await watched(node)
+        assert set(plugin.devices) == {machine.gpus[0].uuid, machine.gpus[2].uuid}
+        assert "a GPU is not offered: error getting device handle for index '1': it hung or crashed" in caplog.text
+        await node.driver.misbehave()
+        await until(lambda: len(plugin.devices) == 3)
+
+
+@pytest.mark.parametrize("fault", DEADLY, ids=["crashes", "hangs"])
+async def test_a_gpu_of_which_the_driver_dies_when_it_is_watched_costs_no_other_its_events(
+    sockets: Path, nvml_library: Path, fault: dict[str, Any]
+) -> None:
+    machine = small(a100_nvswitch(), 3)
+    sick = machine.gpus[1].uuid
+    faults = [FakeFault("nvmlDeviceRegisterEvents", gpu=sick, **fault)]
+    async with gpu_node(machine, sockets, nvml_library, faults=faults, gpu_s=2.0, check_s=0.5) as node:
+        plugin = await watched(node)
+        await until(lambda: unhealthy(plugin) == {sick: "NotWatched"})
+        await node.driver.xid(2, 79)
+        await until(lambda: unhealthy(plugin) == {sick: "NotWatched", machine.gpus[2].uuid: "Xid79"})
+        await node.driver.misbehave()
+        await until(lambda: sick not in unhealthy(plugin))
+
+
+async def test_a_driver_that_hangs_altogether_is_unhealthy_altogether(sockets: Path, nvml_library: Path) -> None:
+    async with gpu_node(small(a100_nvswitch(), 3), sockets, nvml_library) as node:
+        plugin = await watched(node)
+        view = node.source.view
+        assert view is not None
+        with impatient(view.nvml, gpu_s=0.5):
+            await node.driver.misbehave(FakeFault("nvmlDeviceGetName", hang=True))
+            await until(lambda: len(unhealthy(plugin)) == 3)
+            assert set(unhealthy(plugin).values()) == {"DriverHung"}
+        await node.driver.reload()
+        await node.driver.misbehave()
+        await until(lambda: not unhealthy(plugin))
 
 
 def test_the_next_worker_is_waited_for_however_many_have_died() -> None:

@@ -142,7 +142,7 @@ async def test_a_hung_driver_is_told_and_does_no_harm(sockets: Path, nvml_librar
         plugin = await watched(node)
         view = node.source.view
         assert view is not None
-        with impatient(view.nvml, survey_s=0.5, probe_s=0.5):
+        with impatient(view.nvml, survey_s=0.5, gpu_s=0.5, probe_s=0.5):
             await node.driver.misbehave(FakeFault("nvmlDeviceGetName", hang=True))
             await until(lambda: set(unhealthy(plugin).values()) == {"DriverHung"})
             assert not plugin.ended.is_set()

@@ -18,6 +18,7 @@ from plugbay.ops.tasks import background
 from plugbay.ops.worker_process import WorkerProcess
 from plugbay.plugins.nvidia.nvml.connection import NvmlConnection
 from plugbay.plugins.nvidia.nvml.reading import read_links, read_metrics, read_survey
+from plugbay.plugins.nvidia.nvml.rounds import SURVEY, GpuRounds, Place, Progress
 from plugbay.plugins.nvidia.nvml.starting import spawn_nvml_worker
 from plugbay.plugins.nvidia.nvml.troubles import crashed, hung, unusable
 from plugbay.plugins.nvidia.nvml.values import DriverEvent, GpuEvent, GpuMetrics, Probe, Watching, WatchLost
@@ -44,6 +45,7 @@ class NvmlSettings:
         environ: the worker's whole environment; None for ours.
         survey_s, links_s, probe_s, metrics_s, watch_s: the seconds that a question may take. The first one includes
             the driver's start: seconds, when no other program keeps the driver loaded.
+        gpu_s: the seconds that one GPU may take instead, once a question that goes from GPU to GPU has come to it.
         wait_s: how long the worker waits for events in one call of the driver. After three times that without a return
             the driver counts as hung.
         check_s: how often a worker that nobody asks anything is asked whether it still waits for events, and how soon
@@ -59,6 +61,7 @@ class NvmlSettings:
     probe_s: float = 10.0
     metrics_s: float = 10.0
     watch_s: float = 30.0
+    gpu_s: float = 10.0
     wait_s: float = 10.0
     check_s: float = 60.0
     restarts: Delays = field(default=_RESTARTS)
@@ -95,6 +98,9 @@ class Nvml:
         self._load: int | None = None  # the driver's, as the last worker found it
         self._surveyed: tuple[object, Survey] | None = None  # the last answer, and its meaning
         self._turn = asyncio.Lock()
+        self._deadline: asyncio.Timeout | None = None  # of the question that the worker is at
+        self._progress: Progress | None = None  # of the same
+        self._rounds = GpuRounds()
         self._is_wanted = asyncio.Event()  # set while a worker should run
         self._is_wanted.set()
         self._events: asyncio.Queue[DriverEvent] = asyncio.Queue()
@@ -127,7 +133,7 @@ class Nvml:
 
     async def survey(self) -> Survey:
         """The driver and its GPUs: the same object again while nothing of them changes."""
-        answer = await self._ask("survey", timeout_s=self.settings.survey_s)
+        answer = await self._rounds.ask(SURVEY, self._ask_survey)
         if self._surveyed is None or self._surveyed[0] != answer:
             self._surveyed = (answer, read_survey(answer))
         return self._surveyed[1]
@@ -142,7 +148,7 @@ class Nvml:
 
     async def metrics(self) -> tuple[GpuMetrics, ...]:
         """Measurements of all GPUs that can be read."""
-        return read_metrics(await self._ask("metrics", timeout_s=self.settings.metrics_s))
+        return read_metrics(await self._rounds.ask("metrics", self._ask_metrics))
 
     async def events(self) -> AsyncGenerator[DriverEvent, None]:
         """The driver's events as they happen, for one reader. A `Watching` comes first, and after each gap."""
@@ -168,21 +174,40 @@ class Nvml:
         """Watch the GPUs that there are now; for GPUs that came or were lost since."""
         self._watch_due.set()
 
-    async def _ask(self, question: str, *arguments: object, timeout_s: float) -> Any:
+    async def _ask_survey(self, left_out: tuple[Place, ...], progress: Progress) -> Any:
+        return await self._ask(SURVEY, left_out, timeout_s=self.settings.survey_s, progress=progress)
+
+    async def _ask_metrics(self, left_out: tuple[Place, ...], progress: Progress) -> Any:
+        return await self._ask("metrics", left_out, timeout_s=self.settings.metrics_s, progress=progress)
+
+    async def _ask_watch(self, left_out: tuple[Place, ...], progress: Progress) -> Any:
+        wait_ms = int(self.settings.wait_s * 1000)
+        return await self._ask("watch", wait_ms, left_out, timeout_s=self.settings.watch_s, progress=progress)
+
+    async def _ask(self, question: str, *arguments: object, timeout_s: float, progress: Progress | None = None) -> Any:
+        """The answer to a question.
+
+        Args:
+            progress: of a question that goes from GPU to GPU: kept up to date.
+        """
         async with self._turn:
             self._is_wanted.set()
             connection = await self._connected(timeout_s)
+            self._progress = progress
             try:
-                async with asyncio.timeout(timeout_s):
+                async with asyncio.timeout(timeout_s) as self._deadline:
                     outcome = await connection.ask(question, arguments)
             except TimeoutError:
-                trouble = hung(question, timeout_s)
+                place = progress.place if progress is not None else None
+                trouble = hung(question, timeout_s) if place is None else hung(question, self.settings.gpu_s, place[0])
                 await self._give_up(connection, trouble)
                 raise trouble from None
             except ConnectionError:
                 await self._forget(connection)  # the next question waits for the next worker
                 how = await connection.process.how_it_ended()
                 raise crashed(how, question) from None
+            finally:
+                self._deadline = None
         kind, *rest = outcome
         if kind == "returned":
             return rest[0]
@@ -191,6 +216,14 @@ class Nvml:
             raise DriverCallFailed(question, problem, code)
         await self._start_afresh(connection)
         raise unusable(code, problem, library=self._library, root=str(self.settings.driver_root))
+
+    def _come_to(self, place: Place) -> None:
+        """The worker has come to another GPU, which has a time of its own."""
+        if self._progress is None or self._deadline is None:
+            return
+        self._progress.place = place
+        if not self._deadline.expired():
+            self._deadline.reschedule(asyncio.get_running_loop().time() + self.settings.gpu_s)
 
     async def _connected(self, timeout_s: float) -> NvmlConnection:
         try:
@@ -214,6 +247,7 @@ class Nvml:
         await self._end(connection, "the NVIDIA driver cannot be used any more")
 
     def _note_unusable(self) -> None:
+        self._rounds.forgive()
         self.times_unusable += 1
         self.unusable_at = asyncio.get_running_loop().time()
 
@@ -275,6 +309,10 @@ class Nvml:
         if kind == "started":
             self._compare_loads(*rest)
             return None
+        if kind == "reading":
+            index, count = rest
+            self._come_to((index, count))
+            return None
         code, problem = rest
         self._lose_watch(f"the NVIDIA driver reports no events: {problem}")
         return None if code else crashed("waits for events in a call that does not return", None)
@@ -310,16 +348,20 @@ class Nvml:
             if not self._is_read:
                 continue
             try:
-                wait_ms = int(self.settings.wait_s * 1000)
-                unwatched = await self._ask("watch", wait_ms, timeout_s=self.settings.watch_s)
+                unwatched = await self._rounds.ask_once("watch", self._ask_watch)
             except (DriverUnusable, DriverCallFailed) as error:
                 since = clock()
                 self._lose_watch(str(error))
             else:
                 since, is_told = clock(), False
-                watching = Watching(unwatched)
+                watching = Watching({self._uuid_of(each): problem for each, problem in unwatched.items()})
                 self._misses_gpus = bool(watching.failed)
                 self._put(watching)
+
+    def _uuid_of(self, gpu: str) -> str:
+        """The UUID of a GPU that is given by its UUID or its index, as far as the last survey tells."""
+        gpus = () if self._surveyed is None else self._surveyed[1].gpus
+        return next((each.uuid for each in gpus if str(each.index) == gpu), gpu)
 
     async def _is_watch_due(self) -> bool:
         """Wait until the GPUs have to be watched anew; False after a check that found nothing to do."""

@@ -16,7 +16,7 @@ from plugbay.plugins.nvidia.nvml.troubles import crashed
 _LENGTH_BYTES: Final = 4
 _MOST_BYTES: Final = 1 << 24
 """More than any answer has: a driver that crashes may overwrite what the worker sends."""
-_FRAMES: Final = {"answer": 3, "event": 6, "unwatched": 3, "started": 3}
+_FRAMES: Final = {"answer": 3, "event": 6, "unwatched": 3, "started": 3, "reading": 3}
 """The members of each kind of frame."""
 
 

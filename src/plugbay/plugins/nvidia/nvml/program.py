@@ -10,7 +10,8 @@ outcome of
 - ``("unusable", code, problem)``: the library or the driver cannot be used at all;
 
 and between them come events, see `watch`, and ``("started", load, is_again)`` whenever the library was started: which
-load of the driver that is, see `load_of_driver`, and whether this process had started it before.
+load of the driver that is, see `load_of_driver`, and whether this process had started it before; and, in a question
+that goes from GPU to GPU, ``("reading", index, count)`` before each, see `gpus_in_turn`.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class Driver:
         pynvml.nvmlInit()
         from plugbay.plugins.nvidia.nvml.questions import DriverQuestions
 
-        self._questions = DriverQuestions(self._sys_root)
+        self._questions = DriverQuestions(self._sys_root, self._push)
         self._is_started = True
         # Not before: while the library is started, the driver cannot be unloaded.
         self._push(("started", load_of_driver(self._sys_root), self._was_started))
@@ -102,10 +103,10 @@ class Driver:
             return None
         return getattr(self._questions, question)(*arguments)
 
-    def _watch_anew(self, wait_ms: int) -> dict[str, str]:
+    def _watch_anew(self, wait_ms: int, left_out: tuple[tuple[int, int], ...]) -> dict[str, str]:
         from plugbay.plugins.nvidia.nvml.watch import Watch
 
-        fresh = Watch(wait_ms, self._push)
+        fresh = Watch(wait_ms, self._push, left_out)
         if self._watch is not None:
             self._watch.stop()  # only now: an event of the moment between comes twice, and none is lost
         self._watch = fresh

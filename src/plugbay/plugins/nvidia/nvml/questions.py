@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from ctypes import Structure, byref, c_uint, c_uint8
 from typing import Any, Final
 
 import pynvml as nvml
 
 from plugbay.plugins.nvidia.nvml.placement import placement_in
+from plugbay.plugins.nvidia.nvml.turns import LEFT_OUT, gpus_in_turn
 
 GPU_INSTANCE_PROFILES: Final = 18
 COMPUTE_INSTANCE_PROFILES: Final = 9
@@ -39,25 +40,31 @@ class DriverQuestions:
 
     Args:
         sys_root: where sysfs is.
+        push: sends a frame to the plugin.
     """
 
-    def __init__(self, sys_root: str) -> None:
+    def __init__(self, sys_root: str, push: Callable[[tuple[object, ...]], None]) -> None:
         self._sys_root = sys_root
+        self._push = push
         self._profiles: dict[str, tuple[object, list[tuple[int, Any]]]] = {}
 
-    def survey(self) -> Described:
+    def survey(self, left_out: Collection[tuple[int, int]]) -> Described:
         """The driver and all GPUs; see `plugbay.plugins.nvidia.survey`."""
         gpus, unreadable = [], []
-        for index in range(nvml.nvmlDeviceGetCount()):
+        for index, may_be_asked in gpus_in_turn(left_out, self._push):
             found: Described = {"index": index, "uuid": "", "pci_bus_id": ""}
+            code, problem = 0, LEFT_OUT
             try:
-                gpus.append(self._gpu(index, found))
+                if may_be_asked:
+                    gpus.append(self._gpu(index, found))
+                    continue
             except nvml.NVMLError as error:
                 if error.value == nvml.NVML_ERROR_UNINITIALIZED:
                     raise
-                unreadable.append(
-                    {**found, "code": error.value, "problem": f"the driver does not describe GPU {index}: {error}"}
-                )
+                code, problem = error.value, str(error)
+            unreadable.append(
+                {**found, "code": code, "problem": f"the driver does not describe GPU {index}: {problem}"}
+            )
         return {
             "driver_version": _text(_unless_failing(nvml.nvmlSystemGetDriverVersion) or ""),
             "cuda_version": _unless_failing(nvml.nvmlSystemGetCudaDriverVersion) or 0,
@@ -166,12 +173,13 @@ class DriverQuestions:
             "row_remap_failed": bool(rows and rows[3]),
         }
 
-    def metrics(self) -> list[Described]:
+    def metrics(self, left_out: Collection[tuple[int, int]]) -> list[Described]:
         """Measurements of every GPU that can be read; a GPU that fails in the middle is left out."""
         measured = []
-        for index in range(nvml.nvmlDeviceGetCount()):
+        for index, may_be_asked in gpus_in_turn(left_out, self._push):
             try:
-                measured.append(_measure(nvml.nvmlDeviceGetHandleByIndex(index)))
+                if may_be_asked:
+                    measured.append(_measure(nvml.nvmlDeviceGetHandleByIndex(index)))
             except nvml.NVMLError:
                 continue
         return measured

@@ -65,11 +65,17 @@ def unusable(code: int, problem: str, *, library: str, root: str) -> DriverUnusa
     return DriverUnusable(trouble.value, sentence, code)
 
 
-def hung(question: str, timeout_s: float) -> DriverUnusable:
+def hung(question: str, timeout_s: float, gpu: int | None = None) -> DriverUnusable:
+    """The error for a question without an answer.
+
+    Args:
+        gpu: the index of the GPU that it had come to.
+    """
+    where = "" if gpu is None else f" of GPU {gpu}"
     return DriverUnusable(
         DriverTrouble.HUNG.value,
-        f"the NVIDIA driver did not answer within {timeout_s:g} s when asked for {question}; its worker process is"
-        " killed and started anew",
+        f"the NVIDIA driver did not answer within {timeout_s:g} s when asked for {question}{where}; its worker process"
+        " is killed and started anew",
         0,
     )
 

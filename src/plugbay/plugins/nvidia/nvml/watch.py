@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from ctypes import c_void_p, cast
 from typing import Any, Final
 
 import pynvml as nvml
+
+from plugbay.plugins.nvidia.nvml.turns import LEFT_OUT, gpus_in_turn
 
 TYPES: Final = 8 | 2 | 1
 """XIDs, and double-bit and single-bit ECC errors."""
@@ -22,6 +24,7 @@ class Watch:
         wait_ms: a wait ends after this time without an event; a thread that is no longer wanted ends then.
         push: called in the thread with each event: ``("event", uuid, type, number, gpu_instance, compute_instance)``
             with None for no instance, and ``("unwatched", code, problem)`` when no more will come.
+        left_out: GPUs that the driver must not be asked to watch, see `gpus_in_turn`.
 
     Raises:
         NVMLError: the driver makes no event set.
@@ -31,7 +34,9 @@ class Watch:
         returned_at: when the last wait returned, on the monotonic clock.
     """
 
-    def __init__(self, wait_ms: int, push: Callable[[tuple[object, ...]], None]) -> None:
+    def __init__(
+        self, wait_ms: int, push: Callable[[tuple[object, ...]], None], left_out: Collection[tuple[int, int]]
+    ) -> None:
         self._wait_ms = wait_ms
         self._push = push
         self._uuids: dict[int | None, str] = {}
@@ -39,8 +44,11 @@ class Watch:
         self._set = nvml.nvmlEventSetCreate()
         self.unwatched: dict[str, str] = {}
         try:
-            for index in range(nvml.nvmlDeviceGetCount()):
-                self._register(index)
+            for index, may_be_asked in gpus_in_turn(left_out, push):
+                if may_be_asked:
+                    self._register(index)
+                else:
+                    self.unwatched[str(index)] = LEFT_OUT
         except nvml.NVMLError:
             self._free()
             raise

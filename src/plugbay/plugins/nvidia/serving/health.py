@@ -52,7 +52,7 @@ class NodeHealth:
         self._unwatched: Mapping[str, str] = {}
         self._hindered: dict[str, Health] = {}
         self._ignored_told: dict[tuple[str, int], float] = {}
-        self._resting = RestingSubjects()
+        self._resting: RestingSubjects[str] = RestingSubjects()
         self._probe_all = False
         self._times_unusable = 0
 

@@ -61,7 +61,7 @@ class NodeView:
         self.allocations = RecentAllocations()
         self._settings = settings
         self._judge = judge
-        self._resting = RestingSubjects()
+        self._resting: RestingSubjects[str] = RestingSubjects()
         self._links_problem = ""
         self._written: object = None
         self._specs = WrittenSpecs()

@@ -16,6 +16,7 @@ from plugbay.plugins.nvidia.nvml.connection import decoded
         ("event", "GPU-1", 8, 79, None, None),
         ("unwatched", 0, "a problem"),
         ("started", 4711, False),
+        ("reading", 3, 8),
     ],
 )
 def test_frames_are_read(frame: tuple[object, ...]) -> None:

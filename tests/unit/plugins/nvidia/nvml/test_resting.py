@@ -9,7 +9,7 @@ HUNG = DriverTrouble.HUNG.value
 
 
 def test_one_death_is_by_chance_and_each_further_one_doubles_the_rest() -> None:
-    resting = RestingSubjects()
+    resting: RestingSubjects[str] = RestingSubjects()
     assert not resting.died("a", HUNG, 0.0)
     assert not resting.is_resting("a", 0.0)
     rests = []
@@ -21,7 +21,7 @@ def test_one_death_is_by_chance_and_each_further_one_doubles_the_rest() -> None:
 
 
 def test_a_device_that_answers_is_as_good_as_new() -> None:
-    resting = RestingSubjects()
+    resting: RestingSubjects[str] = RestingSubjects()
     for _ in range(5):
         resting.died("a", HUNG, 0.0)
     resting.answered("a")
@@ -30,7 +30,7 @@ def test_a_device_that_answers_is_as_good_as_new() -> None:
 
 
 def test_a_driver_that_is_not_there_is_no_fault_of_a_device() -> None:
-    resting = RestingSubjects()
+    resting: RestingSubjects[str] = RestingSubjects()
     for _ in range(3):
         assert not resting.died("a", DriverTrouble.NOT_LOADED.value, 0.0)
     assert not resting.is_resting("a", 0.0)
