@@ -84,11 +84,14 @@ class PluginPages:
             return []
         pods, measured = await self._pods(), list[Metric]()
         for source in sources:
+            limit = asyncio.timeout(MEASURING_S)
             try:
-                async with asyncio.timeout(MEASURING_S):
+                async with limit:
                     measured += await source.metrics(pods)
             except Exception:  # the page shows what else there is
-                logger.exception("metrics of %s are left out of the page, as measuring them failed", source)
+                is_late = limit.expired()
+                why = f"they were not there within {MEASURING_S:g} s" if is_late else "measuring them failed"
+                logger.error("metrics of %s are left out of the page, as %s", source.name, why, exc_info=not is_late)
         return measured
 
     async def _pods(self) -> Sequence[PodResources] | None:

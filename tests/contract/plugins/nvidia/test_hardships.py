@@ -16,13 +16,12 @@ import pytest
 
 from plugbay.errors import DriverUnusable
 from plugbay.model.ids import DeviceId
-from plugbay.plugins.nvidia.nvml.client import Nvml, NvmlSettings
+from plugbay.plugins.nvidia.nvml.client import NvmlSettings
 from plugbay.plugins.nvidia.nvml.troubles import DriverTrouble
-from plugbay.plugins.nvidia.serving.node import NodeView
-from plugbay.plugins.nvidia.serving.settings import NodeSettings
+from plugbay.plugins.nvidia.serving.dispensable import DispensableQuestions
 from plugbay.testing.fakenvml import FakeFault, FakeMachine, a100_nvswitch, lay_out_devices, lay_out_driver, t4
 from tests.contract.rigs.gpu_node import gpu_node, unhealthy, until, watched
-from tests.contract.rigs.nvidia import DEADLINE_S, impatient
+from tests.contract.rigs.nvidia import impatient
 
 CDI = ("--device-list-strategy=cdi-cri", "--nvidia-driver-root=/")
 LOOKS = 10
@@ -295,32 +294,7 @@ async def test_reloads_and_killed_workers_leave_no_descriptor_behind(sockets: Pa
         await until(lambda: descriptors() <= before)
 
 
-async def test_measurements_that_the_driver_dies_of_are_left_out(sockets: Path, nvml_library: Path) -> None:
-    machine = a100_nvswitch()
-    async with gpu_node(machine, sockets, nvml_library) as node:
-        plugin = await watched(node)
-        view = node.source.view
-        assert view is not None
-
-        async def samples() -> int:
-            return sum(len(list(metric.samples)) for metric in await node.source.metrics(None))
-
-        whole = await samples()
-        with impatient(view.nvml, metrics_s=0.2):
-            fault = FakeFault("nvmlDeviceGetUtilizationRates", gpu=machine.gpus[1].uuid, hang=True)
-            await node.driver.misbehave(fault)
-            looks = view.looks
-            while view.looks < looks + LOOKS:
-                assert await samples() < whole
-                assert unhealthy(plugin) == {}
-                await asyncio.sleep(0.05)
-        await node.driver.misbehave()
-        async with asyncio.timeout(DEADLINE_S):
-            while await samples() < whole:  # noqa: ASYNC110  # of which nothing tells
-                await asyncio.sleep(0.05)
-
-
-async def test_a_question_that_the_driver_dies_of_is_not_asked_with_every_look(tmp_path: Path) -> None:
+async def test_a_question_that_the_driver_dies_of_is_not_asked_with_every_look() -> None:
     """As that for links, without which GPUs are chosen all the same."""
     asked = []
 
@@ -328,12 +302,35 @@ async def test_a_question_that_the_driver_dies_of_is_not_asked_with_every_look(t
         asked.append(True)
         raise DriverUnusable(DriverTrouble.HUNG.value, "it hangs", 0)
 
-    view = NodeView(NodeSettings(root=tmp_path), Nvml(), lambda _: None)
+    questions = DispensableQuestions()
     for _ in range(10):
         with pytest.raises(DriverUnusable):
-            await view.dispensable("links", die)
+            await questions.answer("links", die)
     assert len(asked) == 2
-    assert await view.dispensable("measurements", lambda: asyncio.sleep(0, "answered")) == "answered"
+    assert await questions.answer("measurements", lambda: asyncio.sleep(0, "answered")) == "answered"
+
+
+async def test_a_question_goes_on_when_nobody_waits_for_it_any_more() -> None:
+    """Else its worker would hang, and the next question, which cannot do without an answer, behind it."""
+    answered, asked = asyncio.Event(), []
+
+    async def wait() -> str:
+        asked.append(True)
+        await answered.wait()
+        return "answered"
+
+    questions = DispensableQuestions()
+    for _ in range(2):
+        with pytest.raises(DriverUnusable, match=r"not answered within 0\.01 s when asked for measurements") as late:
+            await questions.answer("measurements", wait, within_s=0.01)
+        assert late.value.reason == "DriverSlow"
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await questions.answer("measurements", wait)
+    answered.set()
+    assert await questions.answer("measurements", wait) == "answered"
+    assert len(asked) == 1
+    await questions.close()
 
 
 async def test_whatever_takes_the_place_of_the_configuration_the_old_one_stays(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.config import ManagerConfig
@@ -25,7 +28,7 @@ from plugbay.sdk.process.roster import Roster
 from plugbay.sdk.release.evidence.pod_lists import Shared
 from plugbay.sdk.serving.server import PluginServer
 from plugbay.sdk.watching import watching
-from plugbay.testing.fakenvml import FakeDriver, FakeFault, FakeMachine, fake_driver, lay_out_machine, t4
+from plugbay.testing.fakenvml import FakeDriver, FakeFault, FakeMachine, a100_nvswitch, fake_driver, lay_out_machine, t4
 from tests.contract.rigs.gpu_node import OFTEN, until
 from tests.contract.rigs.http_pages import LOOPBACK, Page, page, page_until
 from tests.contract.rigs.nvidia import environ_of
@@ -46,7 +49,9 @@ class Node:
 
 
 @asynccontextmanager
-async def monitored(machine: FakeMachine, directory: Path, library: Path, config: str = "") -> AsyncIterator[Node]:
+async def monitored(
+    machine: FakeMachine, directory: Path, library: Path, config: str = "", **nvml: float
+) -> AsyncIterator[Node]:
     root, file = directory / "machine", directory / "config.yaml"
     lay_out_machine(root, machine)
     file.write_text(f"version: v1\n{config}")
@@ -56,7 +61,8 @@ async def monitored(machine: FakeMachine, directory: Path, library: Path, config
         environ = environ_of(driver)
         arguments, environment = parse_flags(("--driver-root-ctr-path=/", OFTEN, f"--config-file={file}"), {})
         settings = NodeSettings(arguments, environment, environ, root, directory / "cdi")
-        source = NvidiaSource(settings, NvmlSettings(sys_root=root / "sys", environ=environ))
+        asked = NvmlSettings(sys_root=root / "sys", environ=environ, **nvml)  # type: ignore[arg-type]
+        source = NvidiaSource(settings, asked)
         shared = Shared(DEFAULT_RELEASE, paths)
         roster = Roster(lambda plugin: PluginServer(plugin, paths, shared=shared), watches, shared.pod_lists)
         pages = PluginPages(clock, version="1", proc=Path("/proc/self"))
@@ -110,5 +116,33 @@ async def test_a_driver_that_hangs_leaves_the_other_metrics(sockets: Path, nvml_
         metrics = await page(node.pages, "/metrics")
         assert TEMPERATURE not in metrics.text
         assert metrics.value("process_resident_memory_bytes") > 0
+        assert metrics.value("plugbay_nvidia_driver_up") == 0
+        assert len(metrics.samples("plugbay_nvidia_device_healthy")) == 1
         await node.driver.misbehave()
         await page_until(node.pages, "/metrics", lambda found: TEMPERATURE in found.text)
+
+
+async def test_one_gpu_that_hangs_when_it_is_measured_costs_its_own_measurements_only(
+    sockets: Path, nvml_library: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine = a100_nvswitch()
+    machine = replace(machine, gpus=machine.gpus[:3])
+    uuids = {gpu.uuid for gpu in machine.gpus}
+    sick = machine.gpus[1].uuid
+
+    def measured(metrics: Page) -> set[str]:
+        return {dict(labels)["UUID"] for labels in metrics.samples(TEMPERATURE)}
+
+    async with monitored(machine, sockets, nvml_library, gpu_s=4.0) as node:
+        await page_until(node.pages, "/metrics", lambda found: measured(found) == uuids)
+        await node.driver.misbehave(FakeFault("nvmlDeviceGetUtilizationRates", gpu=sick, hang=True))
+        metrics = await page(node.pages, "/metrics")
+        assert metrics.value("plugbay_nvidia_driver_up", reason="DriverSlow") == 0
+        assert len(metrics.samples("plugbay_nvidia_device_healthy")) == 3
+        metrics = await page_until(node.pages, "/metrics", lambda found: measured(found) == uuids - {sick})
+        assert metrics.value("plugbay_nvidia_driver_up") == 1
+        assert set(metrics.samples("plugbay_nvidia_device_healthy").values()) == {1.0}
+        await node.driver.misbehave()
+        await page_until(node.pages, "/metrics", lambda found: measured(found) == uuids)
+    for word in ("is Unknown", "is Unhealthy", "left out of the page"):
+        assert word not in caplog.text

@@ -18,6 +18,8 @@ class DriverTrouble(Enum):
     VERSION_MISMATCH = "VersionMismatch"
     HUNG = "DriverHung"
     CRASHED = "WorkerCrashed"
+    SLOW = "DriverSlow"
+    """It has not answered yet, which says nothing about why."""
     FAILED = "DriverFailed"
     """The driver does not start, for a reason that has no name of its own here."""
 

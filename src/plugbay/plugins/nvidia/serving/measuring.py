@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import platform
 from collections.abc import Sequence
+from typing import Final
 
 from plugbay.errors import DriverCallFailed, DriverUnusable
 from plugbay.model.podresources import PodResources
@@ -16,6 +17,9 @@ from plugbay.plugins.nvidia.serving.node import NodeView
 from plugbay.plugins.nvidia.serving.sight import Sight
 
 logger = logging.getLogger(__name__)
+
+_WITHIN_S: Final = 2.0
+"""Less than a page waits for all of the metrics here: those that need no driver are shown in any case."""
 
 
 async def measure(view: NodeView, health: NodeHealth, pods: Sequence[PodResources] | None) -> list[Metric]:
@@ -50,7 +54,7 @@ async def _measured(view: NodeView, sight: Sight) -> tuple[tuple[GpuMetrics, ...
     if sight.survey is None or not sight.survey.gpus:
         return (), ""
     try:
-        return await view.dispensable("measurements", view.nvml.metrics), ""
+        return await view.dispensable.answer("measurements", view.nvml.metrics, within_s=_WITHIN_S), ""
     except DriverUnusable as error:
         return (), error.reason
     except DriverCallFailed as error:

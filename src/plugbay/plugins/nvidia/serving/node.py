@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from plugbay.errors import CorruptCheckpoint, DriverCallFailed, DriverUnusable, PlugbayError
 from plugbay.plugins.nvidia.answers.features import NO_FEATURES, ImexChannel, NodeFeatures
 from plugbay.plugins.nvidia.config.configuration import Configuration
 from plugbay.plugins.nvidia.devices.detection import GpuSource, PlatformSigns
 from plugbay.plugins.nvidia.nvml.client import Nvml
-from plugbay.plugins.nvidia.nvml.resting import RestingSubjects
 from plugbay.plugins.nvidia.nvml.troubles import DriverTrouble
 from plugbay.plugins.nvidia.platform.imex import find_channels
 from plugbay.plugins.nvidia.platform.roots import ContainerRoots, present_control_nodes
 from plugbay.plugins.nvidia.platform.signs import find_signs
+from plugbay.plugins.nvidia.serving.dispensable import DispensableQuestions
 from plugbay.plugins.nvidia.serving.gone import Assigned, gone_devices, held_devices
 from plugbay.plugins.nvidia.serving.settings import NodeSettings, has_library, roots_of
 from plugbay.plugins.nvidia.serving.sight import Sight, seen
@@ -29,8 +29,6 @@ from plugbay.sdk.hooks.calls import in_thread
 from plugbay.sdk.process.recent_allocations import RecentAllocations
 
 logger = logging.getLogger(__name__)
-
-Answer = TypeVar("Answer")
 
 
 class NodeView:
@@ -48,6 +46,7 @@ class NodeView:
         warnings: of the last look, beside those of devices.
         ask_assigned: gives what a kubelet has given to pods, and blocks; None without a kubelet.
         allocations: what containers were given since, perhaps.
+        dispensable: questions that the plugin can do without; to be closed.
     """
 
     def __init__(self, settings: NodeSettings, nvml: Nvml, judge: Callable[[Sight], None]) -> None:
@@ -59,9 +58,9 @@ class NodeView:
         self.links: LinkMatrix | None = None
         self.ask_assigned: Callable[[], Assigned] | None = None
         self.allocations = RecentAllocations()
+        self.dispensable = DispensableQuestions()
         self._settings = settings
         self._judge = judge
-        self._resting: RestingSubjects[str] = RestingSubjects()
         self._links_problem = ""
         self._written: object = None
         self._specs = WrittenSpecs()
@@ -175,27 +174,6 @@ class NodeView:
                 raise
             return await self.nvml.survey()
 
-    async def dispensable(self, subject: str, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-        """The driver's answer to a question that the plugin can do without; it is not asked while it dies of that.
-
-        Raises:
-            DriverUnusable, DriverCallFailed: there is no answer, or the driver is not asked for now.
-        """
-        clock = asyncio.get_running_loop().time
-        if self._resting.is_resting(subject, clock()):
-            problem = f"the driver is not asked for {subject} for some time: it hung or crashed each time"
-            raise DriverUnusable(DriverTrouble.HUNG.value, problem, 0)
-        try:
-            answer = await ask()
-        except DriverUnusable as error:
-            self._resting.died(subject, error.reason, clock())
-            raise
-        except DriverCallFailed:
-            self._resting.answered(subject)
-            raise
-        self._resting.answered(subject)
-        return answer
-
     async def _learn_links(self, sight: Sight) -> None:
         """Ask for the links of GPUs that are not known yet; without them a choice takes any GPUs."""
         if sight.trouble is not None or sight.survey is None or len(sight.survey.gpus) < 2:
@@ -203,7 +181,7 @@ class NodeView:
         if self.links is not None and sight.gpu_uuids <= set(self.links.uuids):
             return
         try:
-            self.links = await self.dispensable("the links of GPUs", self.nvml.links)
+            self.links = await self.dispensable.answer("the links of GPUs", self.nvml.links)
         except (DriverUnusable, DriverCallFailed) as error:
             if str(error) != self._links_problem:  # the same one over and over is one line in the log
                 logger.warning("GPUs are chosen without regard to their links, which cannot be read: %s", error)

@@ -203,6 +203,7 @@ class NvidiaSource:
         chosen = self._nvml_settings or NvmlSettings(driver_root=roots.driver, sys_root=self.settings.root / "sys")
         early, self._early = self._early, None
         self._view = NodeView(self.settings, await up.enter_async_context(Nvml(chosen, early)), self._check_start)
+        up.push_async_callback(self._view.dispensable.close)
         self._view.ask_assigned = self._ask_assigned
         for warning in self.health.warnings:
             logger.warning("%s", warning)
