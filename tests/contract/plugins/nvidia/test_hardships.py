@@ -191,7 +191,7 @@ async def test_a_gpu_of_which_the_driver_dies_at_a_look_is_unhealthy_and_no_othe
 ) -> None:
     machine = a100_nvswitch()
     sick = machine.gpus[1].uuid
-    async with gpu_node(machine, sockets, nvml_library) as node:
+    async with gpu_node(machine, sockets, nvml_library, gpu_rest_s=2.0) as node:
         plugin = await watched(node)
         view = node.source.view
         assert view is not None
@@ -216,7 +216,7 @@ async def test_a_gpu_of_which_the_driver_dies_at_the_start_leaves_the_others(
     machine = small(a100_nvswitch(), 3)
     faults = [FakeFault("nvmlDeviceGetName", gpu=machine.gpus[1].uuid, **fault)]
     flag = "--fail-on-init-error=false"
-    async with gpu_node(machine, sockets, nvml_library, flag, faults=faults, gpu_s=2.0) as node:
+    async with gpu_node(machine, sockets, nvml_library, flag, faults=faults, gpu_s=2.0, gpu_rest_s=2.0) as node:
         plugin = await watched(node)
         assert set(plugin.devices) == {machine.gpus[0].uuid, machine.gpus[2].uuid}
         assert "a GPU is not offered: error getting device handle for index '1': it hung or crashed" in caplog.text
@@ -231,7 +231,7 @@ async def test_a_gpu_of_which_the_driver_dies_when_it_is_watched_costs_no_other_
     machine = small(a100_nvswitch(), 3)
     sick = machine.gpus[1].uuid
     faults = [FakeFault("nvmlDeviceRegisterEvents", gpu=sick, **fault)]
-    async with gpu_node(machine, sockets, nvml_library, faults=faults, gpu_s=2.0, check_s=0.5) as node:
+    async with gpu_node(machine, sockets, nvml_library, faults=faults, gpu_s=2.0, gpu_rest_s=2.0, check_s=0.5) as node:
         plugin = await watched(node)
         await until(lambda: unhealthy(plugin) == {sick: "NotWatched"})
         await node.driver.xid(2, 79)

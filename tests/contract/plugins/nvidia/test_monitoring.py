@@ -133,7 +133,7 @@ async def test_one_gpu_that_hangs_when_it_is_measured_costs_its_own_measurements
     def measured(metrics: Page) -> set[str]:
         return {dict(labels)["UUID"] for labels in metrics.samples(TEMPERATURE)}
 
-    async with monitored(machine, sockets, nvml_library, gpu_s=4.0) as node:
+    async with monitored(machine, sockets, nvml_library, gpu_s=4.0, gpu_rest_s=2.0) as node:
         await page_until(node.pages, "/metrics", lambda found: measured(found) == uuids)
         await node.driver.misbehave(FakeFault("nvmlDeviceGetUtilizationRates", gpu=sick, hang=True))
         metrics = await page(node.pages, "/metrics")

@@ -46,6 +46,8 @@ class NvmlSettings:
         survey_s, links_s, probe_s, metrics_s, watch_s: the seconds that a question may take. The first one includes
             the driver's start: seconds, when no other program keeps the driver loaded.
         gpu_s: the seconds that one GPU may take instead, once a question that goes from GPU to GPU has come to it.
+        gpu_rest_s: how long a GPU of which the driver dies is left out at first; each further time it is twice as long.
+            Longer than from one scrape of metrics to the next, or each of them would find the driver hung.
         wait_s: how long the worker waits for events in one call of the driver. After three times that without a return
             the driver counts as hung.
         check_s: how often a worker that nobody asks anything is asked whether it still waits for events, and how soon
@@ -62,6 +64,7 @@ class NvmlSettings:
     metrics_s: float = 10.0
     watch_s: float = 30.0
     gpu_s: float = 10.0
+    gpu_rest_s: float = 30.0
     wait_s: float = 10.0
     check_s: float = 60.0
     restarts: Delays = field(default=_RESTARTS)
@@ -100,7 +103,7 @@ class Nvml:
         self._turn = asyncio.Lock()
         self._deadline: asyncio.Timeout | None = None  # of the question that the worker is at
         self._progress: Progress | None = None  # of the same
-        self._rounds = GpuRounds()
+        self._rounds = GpuRounds(self.settings.gpu_rest_s)
         self._is_wanted = asyncio.Event()  # set while a worker should run
         self._is_wanted.set()
         self._events: asyncio.Queue[DriverEvent] = asyncio.Queue()

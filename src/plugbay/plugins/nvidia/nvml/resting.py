@@ -29,9 +29,14 @@ class _Rest:
 
 
 class RestingSubjects(Generic[Subject]):
-    """The subjects that the driver is not to be asked for now."""
+    """The subjects that the driver is not to be asked for now.
 
-    def __init__(self) -> None:
+    Args:
+        first_s: the first rest; each further one is twice as long.
+    """
+
+    def __init__(self, first_s: float = _FIRST_S) -> None:
+        self._first_s = first_s
         self._rests: dict[Subject, _Rest] = {}
 
     @property
@@ -54,7 +59,7 @@ class RestingSubjects(Generic[Subject]):
             return False
         deaths = self._rests[subject].deaths + 1 if subject in self._rests else 1
         doublings = min(deaths - _FREE - 1, 16)
-        rest_s = min(_FIRST_S * 2.0**doublings, _MOST_S) if deaths > _FREE else 0.0
+        rest_s = min(self._first_s * 2.0**doublings, _MOST_S) if deaths > _FREE else 0.0
         self._rests[subject] = _Rest(deaths, now + rest_s)
         return self.is_to_blame(subject)
 

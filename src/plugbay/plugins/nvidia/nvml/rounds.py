@@ -29,10 +29,15 @@ Ask: TypeAlias = Callable[[tuple[Place, ...], Progress], Awaitable[Any]]
 
 
 class GpuRounds:
-    """Asks such questions, and knows the GPUs of which the driver died."""
+    """Asks such questions, and knows the GPUs of which the driver died.
 
-    def __init__(self) -> None:
-        self._resting: RestingSubjects[tuple[str, Place]] = RestingSubjects()
+    Args:
+        rest_s: how long a GPU is left out at first; each further time it is twice as long.
+    """
+
+    def __init__(self, rest_s: float) -> None:
+        self._rest_s = rest_s
+        self.forgive()
 
     async def ask(self, question: str, ask: Ask) -> Any:
         """The answer to a question. If the driver dies of one GPU, it is asked again, and at last without that GPU.
@@ -50,8 +55,10 @@ class GpuRounds:
                 return await self.ask_once(question, ask, out, progress)
             except DriverUnusable as error:
                 place = progress.place
-                if error.reason not in DEADLY or place is None or sick not in (None, place) or place[1] == 1:
+                if error.reason not in DEADLY or place is None or place[1] == 1:
                     raise
+                if out or sick not in (None, place):
+                    raise  # of a second GPU, or also without it
                 out = () if sick is None else (place,)
                 sick = place
 
@@ -80,7 +87,7 @@ class GpuRounds:
 
     def forgive(self) -> None:
         """Leave no GPU out any more: the driver is another one, or an operator wants to know."""
-        self._resting = RestingSubjects()
+        self._resting: RestingSubjects[tuple[str, Place]] = RestingSubjects(self._rest_s)
 
     def _left_out(self, question: str, now: float) -> Iterator[Place]:
         """The GPUs to be left out: those that rest, and those that the survey died of and has not read since."""

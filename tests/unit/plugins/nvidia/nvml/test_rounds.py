@@ -34,7 +34,7 @@ class Driver:
 
 
 async def test_a_deadly_gpu_is_left_out_after_its_second_death() -> None:
-    rounds, driver = GpuRounds(), Driver(4, 2)
+    rounds, driver = GpuRounds(30.0), Driver(4, 2)
     assert await rounds.ask(SURVEY, driver.ask) == [0, 1, 3]
     assert await rounds.ask(SURVEY, driver.ask) == [0, 1, 3]
     assert driver.deaths == 2
@@ -44,7 +44,7 @@ async def test_a_deadly_gpu_is_left_out_after_its_second_death() -> None:
 
 
 async def test_a_gpu_that_the_survey_died_of_is_asked_about_nothing_until_it_has_been_read() -> None:
-    rounds, driver = GpuRounds(), Driver(3, 1)
+    rounds, driver = GpuRounds(30.0), Driver(3, 1)
     await rounds.ask(SURVEY, driver.ask)
     driver.deadly = ()
     assert await rounds.ask("metrics", driver.ask) == [0, 2]
@@ -52,7 +52,7 @@ async def test_a_gpu_that_the_survey_died_of_is_asked_about_nothing_until_it_has
 
 
 async def test_a_gpu_that_another_question_died_of_is_surveyed_all_the_same() -> None:
-    rounds, driver = GpuRounds(), Driver(3, 1)
+    rounds, driver = GpuRounds(30.0), Driver(3, 1)
     assert await rounds.ask("metrics", driver.ask) == [0, 2]
     driver.deadly = ()
     assert await rounds.ask(SURVEY, driver.ask) == [0, 1, 2]
@@ -62,22 +62,22 @@ async def test_a_gpu_that_another_question_died_of_is_surveyed_all_the_same() ->
 async def test_a_driver_that_dies_of_two_gpus_or_of_the_only_one_is_unusable() -> None:
     for driver in (Driver(3, 0, 1), Driver(1, 0)):
         with pytest.raises(DriverUnusable):
-            await GpuRounds().ask(SURVEY, driver.ask)
-    rounds, all_of_them = GpuRounds(), Driver(2, 0, 1)
+            await GpuRounds(30.0).ask(SURVEY, driver.ask)
+    rounds, all_of_them = GpuRounds(30.0), Driver(2, 0, 1)
     for _ in range(5):
         with pytest.raises(DriverUnusable):
             await rounds.ask(SURVEY, all_of_them.ask)
 
 
 async def test_two_deadly_gpus_are_both_left_out_by_and_by() -> None:
-    rounds, driver = GpuRounds(), Driver(4, 0, 2)
+    rounds, driver = GpuRounds(30.0), Driver(4, 0, 2)
     with pytest.raises(DriverUnusable):
         await rounds.ask(SURVEY, driver.ask)
     assert await rounds.ask(SURVEY, driver.ask) == [1, 3]
 
 
 async def test_a_driver_that_is_not_there_is_no_fault_of_a_gpu() -> None:
-    rounds, driver = GpuRounds(), Driver(3, 1, reason=DriverTrouble.NOT_LOADED)
+    rounds, driver = GpuRounds(30.0), Driver(3, 1, reason=DriverTrouble.NOT_LOADED)
     for _ in range(3):
         with pytest.raises(DriverUnusable):
             await rounds.ask(SURVEY, driver.ask)
