@@ -30,6 +30,7 @@ from plugbay.plugins.nvidia.serving.configuring import ConfigReader, PrintedConf
 from plugbay.plugins.nvidia.serving.gone import Assigned
 from plugbay.plugins.nvidia.serving.health import NodeHealth
 from plugbay.plugins.nvidia.serving.node import NodeView
+from plugbay.plugins.nvidia.serving.node_log import NodeLog
 from plugbay.plugins.nvidia.serving.offers import ResourceOffer
 from plugbay.plugins.nvidia.serving.plugin import NvidiaPlugin
 from plugbay.plugins.nvidia.serving.settings import NodeSettings, roots_of
@@ -92,7 +93,7 @@ class NvidiaSource:
         self._config_due = False
         self._view: NodeView | None = None
         self._ask_assigned: Callable[[], Assigned] | None = None
-        self._told: set[str] = set()
+        self._log = NodeLog()
         self._printed = PrintedConfiguration()
         self._backoff = Backoff(_RETRIES, steady_s=_STEADY_S)
         self.health = NodeHealth(settings.variables)
@@ -213,7 +214,7 @@ class NvidiaSource:
         """Read the configuration; a broken one changes nothing but the log."""
         self._config_due = False
         if problem := await self._config.read():
-            self._tell(f"the configuration stays as it was: {problem}")
+            self._log.tell(f"the configuration stays as it was: {problem}")
             return
         assert self.active is not None
         self._judge_by(self.active.configuration)
@@ -250,7 +251,7 @@ class NvidiaSource:
             self._printed.tell(configuration, node_patterns(configuration.patterns, configuration.mig_strategy, ()))
             if before is None and configuration.fail_on_init_error:
                 raise
-            self._tell(f"GPUs stay as they were: {error}")
+            self._log.tell(f"GPUs stay as they were: {error}")
             return
         self._compare(before, sight)
         if not await self.health.probe_due(sight, view.nvml):
@@ -258,15 +259,15 @@ class NvidiaSource:
         if sight.survey is None and not sight.resources:
             return  # nothing is known, which is not the same as no devices
         if sight.setback is not None:
-            self._tell(f"no GPU is added, and the answers stay as they were: {sight.setback}")
+            self._log.tell(f"no GPU is added, and the answers stay as they were: {sight.setback}")
             self._offer_what_is_left(sight, changed)
             return
         if before is not None and before.setback is not None:
             logger.info("GPUs are offered as they are again")
-            self._told.clear()
+            self._log.forget()
         self._mps_answers = await self._mps.ask(sight.resources.values(), configuration)
         for name, problem in self._mps_answers.waiting.items():
-            self._tell(f"{name} is not offered yet: {problem}")
+            self._log.tell(f"{name} is not offered yet: {problem}")
         self.health.hinder(sight, self._mps_answers.silent)
         self._offer(sight, changed)
 
@@ -281,14 +282,14 @@ class NvidiaSource:
         if sight.trouble is not None:
             if configuration.fail_on_init_error and self._view.looks == 1:
                 if sight.choice.warning:
-                    self._tell(sight.choice.warning, level=logging.WARNING)
+                    self._log.warn(sight.choice.warning)
                 raise sight.trouble
             return
         if self._view.looks == 1:
             check_problems(sight.node.problems, fail_on_init_error=configuration.fail_on_init_error)
         if not sight.resources:
             platform = sight.choice.platform.value
-            self._tell(f"No devices found on platform {platform}; looking again at intervals", level=logging.WARNING)
+            self._log.warn(f"No devices found on platform {platform}; looking again at intervals")
 
     def _compare(self, before: Sight | None, sight: Sight) -> None:
         """Judge what has changed on the machine, and tell of it."""
@@ -297,23 +298,8 @@ class NvidiaSource:
         if before is not None and before.gpu_uuids != sight.gpu_uuids:
             self._view.nvml.watch_anew()
         assert self.active is not None
-        of_node = (*sight.node.warnings, *filter(None, [sight.choice.warning]), *self._view.warnings)
-        for each in (*self.active.configuration.warnings, *of_node):
-            self._tell(each, level=logging.WARNING)
-        for each in sight.without_nodes.values():
-            self._tell(f"a device is unhealthy: {each}")
-        for problem in sight.node.problems:
-            if problem.gpu is None or sight.places.get(problem.gpu) not in sight.lost:  # those are offered, unhealthy
-                self._tell(f"a GPU is not offered: {problem.problem}")
-        if sight.trouble is not None:
-            self._tell(f"{sight.trouble}; until then no device is given to a container")
-        elif before is not None and before.trouble is not None:
-            self._told.clear()
-
-    def _tell(self, sentence: str, *, level: int = logging.ERROR) -> None:
-        if sentence not in self._told:  # the same one over and over is one line in the log
-            self._told.add(sentence)
-            logger.log(level, "%s", sentence)
+        warnings = *self.active.configuration.warnings, *self._view.warnings
+        self._log.tell_of(sight, was_in_trouble=before is not None and before.trouble is not None, warnings=warnings)
 
     def _offer(self, sight: Sight, changed: Callable[[], None]) -> None:
         """Offer what was seen; plugins come and go with their resources."""
@@ -382,11 +368,11 @@ class NvidiaSource:
                         self._take_event(event)
                     case Watching(unwatched) as watching:
                         for uuid, problem in unwatched.items():
-                            self._tell(f"XIDs of GPU {uuid} are not seen: {problem}", level=logging.WARNING)
+                            self._log.warn(f"XIDs of GPU {uuid} are not seen: {problem}")
                         if self.health.watches(watching):
                             self._asked.set()
                     case WatchLost(problem):
-                        self._tell(f"{problem}; GPUs are probed until events come again", level=logging.WARNING)
+                        self._log.warn(f"{problem}; GPUs are probed until events come again")
                         self._asked.set()
 
     def _take_event(self, event: GpuEvent) -> None:
