@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -225,6 +226,31 @@ async def test_scenario_99_gpus_that_cannot_be_watched(sockets: Path, nvml_libra
         await until(lambda: not unhealthy(plugin))
         await node.driver.xid(broken.uuid, 79)
         await until(lambda: unhealthy(plugin) == {broken.uuid: "Xid79"})
+
+
+async def test_a_gpu_that_fails_a_probe_is_not_offered_at_the_start_either(sockets: Path, nvml_library: Path) -> None:
+    """A plugin that starts anew knows nothing of the XIDs before."""
+    rows = {"corrected": 0, "uncorrected": 1, "pending": True, "failed": False}
+    machine = a100_nvswitch().with_gpu(2, remapped_rows=rows)
+    uuid = machine.gpus[2].uuid
+    async with gpu_node(machine, sockets, nvml_library) as node:
+        plugin = await node.resource()
+        await until(lambda: plugin.devices)
+        assert unhealthy(plugin) == {uuid: "ProbeFailed"}
+        await node.driver.replace(machine.with_gpu(2, remapped_rows={**rows, "pending": False}))
+        await until(lambda: not unhealthy(plugin))
+
+
+async def test_a_gpu_that_is_plugged_in_is_probed_before_it_is_offered(sockets: Path, nvml_library: Path) -> None:
+    machine = a100_nvswitch()
+    async with gpu_node(replace(machine, gpus=machine.gpus[:2]), sockets, nvml_library) as node:
+        plugin = await watched(node)
+        await node.driver.misbehave(FakeFault("nvmlDeviceGetTemperature", machine.gpus[2].uuid, result=999))
+        await node.driver.replace(replace(machine, gpus=machine.gpus[:3]))
+        await until(lambda: len(plugin.devices) == 3)
+        assert unhealthy(plugin) == {machine.gpus[2].uuid: "ProbeFailed"}
+        await node.driver.misbehave()
+        await until(lambda: not unhealthy(plugin))
 
 
 async def test_all_gpus_of_a_wsl_machine_come_back_together(sockets: Path, nvml_library: Path) -> None:

@@ -17,7 +17,7 @@ from plugbay.values import dataclass
 
 LOST: str = "GpuLost"
 PROBE_FAILED: str = "ProbeFailed"
-_GRAVITY = {ComesBack.CLEAN: 0, ComesBack.RESET: 1, ComesBack.NEVER: 2}
+_GRAVITY = {ComesBack.PROBE: 0, ComesBack.CLEAN: 1, ComesBack.RESET: 2, ComesBack.NEVER: 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class HealthBook:
         mark = self._marks.get(device.id)
         if mark is None:
             return HEALTHY
-        refused = f"; the last probe found: {mark.refusal}" if mark.refusal else ""
+        refused = f"; the last probe found: {mark.refusal}" if mark.refusal not in ("", mark.problem) else ""
         return unhealthy(mark.reason, f"{mark.problem}; {self.recovery.sentence(mark.way)}{refused}")
 
     def take(self, event: GpuEvent, devices: Iterable[NvidiaDevice], now: float) -> tuple[NvidiaDevice, ...]:
@@ -77,11 +77,6 @@ class HealthBook:
         for device in hit:
             self._mark(device.id, Mark(f"Xid{event.number}", problem, self.recovery.after(event.number), now))
         return hit
-
-    def probe_failed(self, device: NvidiaDevice, problem: str, now: float) -> None:
-        """Mark a device that could not be probed and was healthy before; a later probe brings it back."""
-        if device.id not in self._marks:
-            self._marks[device.id] = Mark(PROBE_FAILED, problem, ComesBack.CLEAN, now)
 
     def lose(self, gpu_uuid: str, problem: str) -> None:
         """The driver does not describe a GPU any more."""
@@ -125,21 +120,22 @@ class HealthBook:
         return min((each for each in left if each > 0), default=None)
 
     def probed(self, device: NvidiaDevice, outcome: Probe | str, now: float) -> None:
-        """Hear what a probe of a marked device said: its values, or why there are none."""
+        """Hear what a probe of a device said: its values, or why there are none. What fails one is marked."""
+        problem = outcome if isinstance(outcome, str) else problem_of(outcome)
         mark = self._marks.get(device.id)
-        if mark is None or mark.way is ComesBack.NEVER:
+        if mark is None:
+            if problem:
+                self._marks[device.id] = Mark(PROBE_FAILED, problem, ComesBack.PROBE, now)
             return
-        if isinstance(outcome, str):
-            self._marks[device.id] = replace(mark, refusal=outcome)
+        if mark.way is ComesBack.NEVER:
             return
-        is_reset = mark.is_reset or _has_begun_anew(mark, outcome)
-        first = mark.errors if mark.errors is not None else outcome.ecc_uncorrected
-        refusal = problem_of(outcome)
-        is_over = is_reset or (mark.way is ComesBack.CLEAN and now - mark.since >= self._clean_s(mark))
-        if is_over and not refusal:
+        if isinstance(outcome, Probe):
+            first = mark.errors if mark.errors is not None else outcome.ecc_uncorrected
+            mark = replace(mark, is_reset=mark.is_reset or _has_begun_anew(mark, outcome), errors=first)
+        if not problem and self._is_over(mark, now):
             del self._marks[device.id]
         else:
-            self._marks[device.id] = replace(mark, is_reset=is_reset, errors=first, refusal=refusal)
+            self._marks[device.id] = replace(mark, refusal=problem)
 
     def _mark(self, device_id: str, mark: Mark) -> None:
         before = self._marks.get(device_id)
@@ -148,12 +144,19 @@ class HealthBook:
         self._marks[device_id] = mark
 
     def _is_due(self, mark: Mark, now: float) -> bool:
-        if mark.way is ComesBack.NEVER:
-            return False
-        return mark.is_reset or mark.way is ComesBack.RESET or now - mark.since >= self._clean_s(mark)
+        return mark.way is ComesBack.RESET or self._is_over(mark, now)
 
-    def _clean_s(self, mark: Mark) -> float:
-        return 0.0 if mark.reason == PROBE_FAILED else self.recovery.clean_s
+    def _is_over(self, mark: Mark, now: float) -> bool:
+        """Whether nothing but a probe keeps a device from coming back."""
+        match mark.way:
+            case ComesBack.NEVER:
+                return False
+            case ComesBack.PROBE:
+                return True
+            case ComesBack.CLEAN:
+                return mark.is_reset or now - mark.since >= self.recovery.clean_s
+            case ComesBack.RESET:
+                return mark.is_reset
 
 
 def is_about(event: GpuEvent, device: NvidiaDevice) -> bool:

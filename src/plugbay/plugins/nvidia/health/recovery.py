@@ -73,6 +73,8 @@ class ComesBack(Enum):
     """The event that has to come before a device is probed and offered again."""
 
     NEVER = "never"
+    PROBE = "probe"
+    """Nothing more than a probe that passes."""
     CLEAN = "clean"
     """No XID for some time."""
     RESET = "reset"
@@ -108,6 +110,8 @@ class RecoveryPolicy:
         match way:
             case ComesBack.NEVER:
                 return "it stays unhealthy until the plugin starts anew"
+            case ComesBack.PROBE:
+                return "it is probed at every look, and offered again when it passes"
             case ComesBack.CLEAN:
                 return f"it is probed, and offered again, after {self.clean_s:g} s without an XID"
             case ComesBack.RESET:

@@ -54,6 +54,7 @@ class NodeHealth:
         self._ignored_told: dict[tuple[str, int], float] = {}
         self._resting: RestingSubjects[str] = RestingSubjects()
         self._probe_all = False
+        self._probed_ids: set[str] = set()
         self._times_unusable = 0
 
     def health_of(self, device: NvidiaDevice, sight: Sight) -> Health:
@@ -131,7 +132,7 @@ class NodeHealth:
         self._hindered |= {id: unhealthy(NODE_MISSING, problem) for id, problem in sight.without_nodes.items()}
 
     async def probe_due(self, sight: Sight, nvml: Nvml) -> bool:
-        """Probe the devices that may come back, and after a gap of events all of them; False if the driver failed.
+        """Probe the devices that are new or may come back, and after a gap of events all; False if the driver failed.
 
         A device on which the driver fails time and again is left alone for a while: the others need the driver.
         """
@@ -140,8 +141,11 @@ class NodeHealth:
         loop = asyncio.get_running_loop()
         devices = tuple(device for device in sight.devices() if device.kind in _PROBED)
         probe_all, self._probe_all = self._probe_all, False
-        due = devices if probe_all else self.book.due(devices, loop.time())
-        for device in due:
+        self._probed_ids &= {device.id for device in devices}
+        due = {device.id for device in self.book.due(devices, loop.time())}
+        for device in devices:
+            if not probe_all and device.id in self._probed_ids and device.id not in due:
+                continue
             is_there = device.gpu_uuid not in sight.lost and device.id not in sight.gone
             if not is_there or self._resting.is_resting(device.id, loop.time()):
                 continue
@@ -158,9 +162,8 @@ class NodeHealth:
         return True
 
     def _probed(self, device: NvidiaDevice, outcome: Probe | str, now: float) -> None:
+        self._probed_ids.add(device.id)
         was_healthy = self.book.health_of(device).is_healthy
-        if was_healthy and isinstance(outcome, str):
-            self.book.probe_failed(device, outcome, now)
         self.book.probed(device, outcome, now)
         if not was_healthy and self.book.health_of(device).is_healthy:
             logger.info("%s is healthy again: a probe passed", device.id)

@@ -155,3 +155,16 @@ def test_devices_that_are_gone_are_forgotten() -> None:
     marks.take(xid(79), DEVICES, 0.0)
     marks.keep({"GPU-2"}, set())
     assert sick(marks) == {}
+
+
+@pytest.mark.parametrize("outcome", ["GPU is lost", replace(WELL, row_remap_failed=True)])
+def test_what_fails_a_probe_is_marked_until_a_probe_passes(outcome: Probe | str) -> None:
+    marks = book(RecoveryStrategy.NEVER)
+    marks.probed(TWO, WELL, 0.0)
+    marks.probed(ONE, outcome, 0.0)
+    assert sick(marks) == {"GPU-1": "ProbeFailed"}
+    assert "probed at every look" in marks.health_of(ONE).message
+    assert "last probe" not in marks.health_of(ONE).message, "which is what was said before"
+    assert marks.due(DEVICES, 0.0) == (ONE,)
+    marks.probed(ONE, WELL, 0.1)
+    assert sick(marks) == {}
