@@ -181,13 +181,34 @@ async def test_a_worker_killed_in_the_middle_of_a_look_changes_no_device(
         assert "is Unknown" not in caplog.text
 
 
-async def test_scenario_92_nothing_is_watched_where_everything_is_disabled(sockets: Path, nvml_library: Path) -> None:
-    """Scenario 92."""
-    async with gpu_node(t4(), sockets, nvml_library, variables={"DP_DISABLE_HEALTHCHECKS": "all"}) as node:
-        plugin = await watched(node)
-        await node.driver.xid(0, 79)
-        await until(lambda: node.source.health.xid_counts)
+@pytest.mark.parametrize("value", ["all", " XIDS "])
+async def test_scenario_92_nothing_is_watched_where_everything_is_disabled(
+    sockets: Path, nvml_library: Path, value: str
+) -> None:
+    """Scenario 92: no event set is made, and no GPU is probed. Either would end the worker here."""
+    deadly = [FakeFault(each, signal=signal.SIGKILL) for each in ("nvmlEventSetCreate", "nvmlDeviceGetTemperature")]
+    variables = {"DP_DISABLE_HEALTHCHECKS": value}
+    async with gpu_node(t4(), sockets, nvml_library, variables=variables, faults=deadly) as node:
+        plugin = await node.resource()
+        view = node.source.view
+        assert view is not None
+        pid = view.nvml.pid
+        await until(lambda: view.looks >= 5)
+        assert view.nvml.pid == pid
+        assert plugin.devices
         assert not unhealthy(plugin)
+
+
+async def test_a_lost_gpu_comes_back_also_where_everything_is_disabled(sockets: Path, nvml_library: Path) -> None:
+    machine = a100_nvswitch()
+    variables = {"DP_DISABLE_HEALTHCHECKS": "all"}
+    async with gpu_node(machine, sockets, nvml_library, variables=variables) as node:
+        plugin = await node.resource()
+        await until(lambda: plugin.devices)
+        await node.driver.lose(2)
+        await until(lambda: unhealthy(plugin) == {machine.gpus[2].uuid: "GpuLost"})
+        await node.driver.restore(2)
+        await until(lambda: not unhealthy(plugin))
 
 
 async def test_scenario_98_after_a_wait_that_fails_devices_are_probed(sockets: Path, nvml_library: Path) -> None:

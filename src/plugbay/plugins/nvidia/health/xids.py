@@ -66,7 +66,7 @@ class XidPolicy:
         if self.counts_all:
             return "every XID makes its device unhealthy"
         if self.ignores_everything:
-            return f"no XID makes a device unhealthy, as {DISABLE} says"
+            return f"not checked, as {DISABLE} says: XIDs are neither asked for nor counted, and GPUs are not probed"
         if self.ignores_others:
             return f"only the XIDs {_listed(self.counted)} make their device unhealthy"
         return f"every XID makes its device unhealthy, except {_listed(self.ignored - self.counted)}"

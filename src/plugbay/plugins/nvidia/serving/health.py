@@ -57,6 +57,11 @@ class NodeHealth:
         self._probed_ids: set[str] = set()
         self._times_unusable = 0
 
+    @property
+    def checks_nothing(self) -> bool:
+        """Whether the environment disables all checks: no events are asked for, no device is probed without need."""
+        return self.book.xids.ignores_everything
+
     def health_of(self, device: NvidiaDevice, sight: Sight) -> Health:
         """The health of a device."""
         if device.id in sight.gone:
@@ -144,7 +149,8 @@ class NodeHealth:
         self._probed_ids &= {device.id for device in devices}
         due = {device.id for device in self.book.due(devices, loop.time())}
         for device in devices:
-            if not probe_all and device.id in self._probed_ids and device.id not in due:
+            is_to_be_checked = probe_all or device.id not in self._probed_ids
+            if device.id not in due and (self.checks_nothing or not is_to_be_checked):
                 continue
             is_there = device.gpu_uuid not in sight.lost and device.id not in sight.gone
             if not is_there or self._resting.is_resting(device.id, loop.time()):

@@ -157,7 +157,8 @@ class NvidiaSource:
         raise problem
 
     async def _follow(self, up: contextlib.AsyncExitStack, watches: Watches, changed: Callable[[], None]) -> NoReturn:
-        await up.enter_async_context(background(self._follow_events(), name="events of GPUs"))
+        if not self.health.checks_nothing:
+            await up.enter_async_context(background(self._follow_events(), name="events of GPUs"))
         if paths := self.settings.watched:
             changes = up.enter_context(watches.watch(paths))
             await up.enter_async_context(background(self._follow_files(changes), name="configuration of GPUs"))
