@@ -16,7 +16,7 @@ ENABLE: Final = "DP_ENABLE_HEALTHCHECKS"
 APPLICATION_XIDS: Final = frozenset({13, 31, 43, 45, 68, 109})
 """Errors of the programs that use a GPU, which say nothing about the GPU; ignored unless they are enabled."""
 _EVERYTHING: Final = frozenset({"all", "xids"})
-_NUMBER: Final = re.compile(r"\+?[0-9]{1,20}", re.ASCII)
+_NUMBER: Final = re.compile(r"[0-9]{1,20}", re.ASCII)
 _MOST: Final = (1 << 64) - 1
 
 

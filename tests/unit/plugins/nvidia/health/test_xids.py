@@ -7,7 +7,7 @@ import pytest
 from plugbay.plugins.nvidia.health.xids import APPLICATION_XIDS, DISABLE, ENABLE, parse_xids, xid_policy
 
 
-@pytest.mark.parametrize("text", ["", ",", "not-an-int", "-68"])
+@pytest.mark.parametrize("text", ["", ",", "not-an-int", "-68", "+68"])
 def test_scenario_89_lists_without_a_number_are_empty(text: str) -> None:
     """Scenario 89."""
     assert parse_xids(text).numbers == frozenset()
