@@ -232,17 +232,15 @@ async def test_scenario_98_after_a_wait_that_fails_devices_are_probed(sockets: P
 async def test_scenario_99_gpus_that_cannot_be_watched(sockets: Path, nvml_library: Path) -> None:
     """The reference does not try again; here a failure that goes by costs no GPU for good."""
     machine = a100_nvswitch()
-    old, broken = machine.gpus[1], machine.gpus[4]
-    async with gpu_node(machine, sockets, nvml_library, check_s=0.2) as node:
-        await node.driver.misbehave(
-            FakeFault("nvmlDeviceRegisterEvents", old.uuid, result=3),
-            FakeFault("nvmlDeviceRegisterEvents", broken.uuid, result=999),
-        )
+    old, broken, mute = machine.gpus[1], machine.gpus[4], machine.gpus[6]
+    faults = [
+        FakeFault("nvmlDeviceRegisterEvents", old.uuid, result=3),
+        FakeFault("nvmlDeviceRegisterEvents", broken.uuid, result=999),
+        FakeFault("nvmlDeviceGetSupportedEventTypes", mute.uuid, result=3),
+    ]
+    async with gpu_node(machine, sockets, nvml_library, faults=faults, check_s=0.2) as node:
         plugin = await watched(node)
-        view = node.source.view
-        assert view is not None
-        view.nvml.watch_anew()
-        await until(lambda: unhealthy(plugin) == {broken.uuid: "NotWatched"})
+        await until(lambda: unhealthy(plugin) == {broken.uuid: "NotWatched", mute.uuid: "NotWatched"})
         await node.driver.misbehave()
         await until(lambda: not unhealthy(plugin))
         await node.driver.xid(broken.uuid, 79)

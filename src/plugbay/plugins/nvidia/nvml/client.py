@@ -351,15 +351,15 @@ class Nvml:
             if not self._is_read:
                 continue
             try:
-                unwatched = await self._rounds.ask_once("watch", self._ask_watch)
+                unwatched, too_old = await self._rounds.ask_once("watch", self._ask_watch)
             except (DriverUnusable, DriverCallFailed) as error:
                 since = clock()
                 self._lose_watch(str(error))
             else:
                 since, is_told = clock(), False
-                watching = Watching({self._uuid_of(each): problem for each, problem in unwatched.items()})
-                self._misses_gpus = bool(watching.failed)
-                self._put(watching)
+                self._misses_gpus = bool(unwatched)
+                reasons = {self._uuid_of(each): reason for each, reason in unwatched.items()}
+                self._put(Watching(reasons, tuple(too_old)))
 
     def _uuid_of(self, gpu: str) -> str:
         """The UUID of a GPU that is given by its UUID or its index, as far as the last survey tells."""

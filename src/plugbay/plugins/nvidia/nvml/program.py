@@ -103,14 +103,14 @@ class Driver:
             return None
         return getattr(self._questions, question)(*arguments)
 
-    def _watch_anew(self, wait_ms: int, left_out: tuple[tuple[int, int], ...]) -> dict[str, str]:
+    def _watch_anew(self, wait_ms: int, left_out: tuple[tuple[int, int], ...]) -> tuple[dict[str, str], list[str]]:
         from plugbay.plugins.nvidia.nvml.watch import Watch
 
         fresh = Watch(wait_ms, self._push, left_out)
         if self._watch is not None:
             self._watch.stop()  # only now: an event of the moment between comes twice, and none is lost
         self._watch = fresh
-        return fresh.unwatched
+        return fresh.unwatched, fresh.too_old
 
 
 def load_of_driver(sys_root: str) -> int | None:

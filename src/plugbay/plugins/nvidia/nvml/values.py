@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 XID: Final = 8
 """NVML's type of an event whose number is an XID."""
 DOUBLE_BIT_ECC: Final = 2
 SINGLE_BIT_ECC: Final = 1
-_TOO_OLD: Final = "Not Supported"
-"""NVML's answer for a GPU that reports no events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +35,13 @@ class Watching:
     """From now on events come. Those before may have been missed, so what could have failed should be probed.
 
     Attributes:
-        unwatched: GPUs without events, by UUID, or by index if the UUID is not known, with the driver's reason.
+        unwatched: the driver's reason for each GPU that could have events and has none, by UUID, or by index while
+            its UUID is not known.
+        too_old: the UUIDs of GPUs that report no events; nothing else is wrong with them.
     """
 
-    unwatched: Mapping[str, str]
-
-    @property
-    def failed(self) -> Mapping[str, str]:
-        """Those of ``unwatched`` that could have events; the others are too old for them."""
-        return {gpu: reason for gpu, reason in self.unwatched.items() if reason != _TOO_OLD}
+    unwatched: Mapping[str, str] = field(default_factory=dict)
+    too_old: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

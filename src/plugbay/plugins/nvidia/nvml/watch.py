@@ -31,6 +31,7 @@ class Watch:
 
     Attributes:
         unwatched: what the driver answered for each GPU that it does not watch, by UUID or by index.
+        too_old: the UUIDs of GPUs that report no events.
         returned_at: when the last wait returned, on the monotonic clock.
     """
 
@@ -43,6 +44,7 @@ class Watch:
         self._is_wanted = True
         self._set = nvml.nvmlEventSetCreate()
         self.unwatched: dict[str, str] = {}
+        self.too_old: list[str] = []
         try:
             for index, may_be_asked in gpus_in_turn(left_out, push):
                 if may_be_asked:
@@ -68,7 +70,8 @@ class Watch:
         try:
             device = nvml.nvmlDeviceGetHandleByIndex(index)
             uuid = nvml.nvmlDeviceGetUUID(device)
-            nvml.nvmlDeviceRegisterEvents(device, TYPES & nvml.nvmlDeviceGetSupportedEventTypes(device), self._set)
+            if not _register(device, TYPES & nvml.nvmlDeviceGetSupportedEventTypes(device), self._set):
+                self.too_old.append(uuid)
         except nvml.NVMLError as error:
             self.unwatched[uuid] = str(error)
         else:
@@ -105,6 +108,17 @@ class Watch:
         self._push(
             ("event", uuid, event.eventType, event.eventData, *(None if i == _NO_INSTANCE else i for i in instances))
         )
+
+
+def _register(device: Any, types: int, events: Any) -> bool:
+    """Add a GPU to an event set; False if it is too old for events, which only this call of the driver tells."""
+    try:
+        nvml.nvmlDeviceRegisterEvents(device, types, events)
+    except nvml.NVMLError as error:
+        if error.value != nvml.NVML_ERROR_NOT_SUPPORTED:
+            raise
+        return False
+    return True
 
 
 def _address(device: Any) -> int | None:

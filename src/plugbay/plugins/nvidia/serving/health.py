@@ -100,9 +100,9 @@ class NodeHealth:
 
     def watches(self, watching: Watching) -> bool:
         """Events come from now on; returns whether a look is due."""
-        is_due = self.is_watching or watching.failed != self._unwatched
+        is_due = self.is_watching or watching.unwatched != self._unwatched
         self._probe_all = self._probe_all or self.is_watching  # events may have been missed
-        self.is_watching, self._unwatched = True, watching.failed
+        self.is_watching, self._unwatched = True, watching.unwatched
         return is_due
 
     def compare(self, before: Sight | None, sight: Sight, nvml: Nvml) -> None:
