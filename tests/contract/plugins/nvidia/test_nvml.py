@@ -26,6 +26,7 @@ from plugbay.testing.fakenvml import (
     FakeMachine,
     FakeProcess,
     a100_nvswitch,
+    compile_library,
     dgx1,
     h100_mig,
     h200,
@@ -34,6 +35,7 @@ from plugbay.testing.fakenvml import (
     lay_out_pci,
     t4,
 )
+from plugbay.testing.fakenvml import compile as compiling
 from tests.contract.rigs.gpu_node import until
 from tests.contract.rigs.nvidia import environ_of, fake_nvml, impatient, machine_of, next_event
 
@@ -63,6 +65,30 @@ async def test_a_survey_describes_the_machine(
         [profile.name for profile in gpu.mig.profiles] if gpu.mig else [] for gpu in machine.gpus
     ]
     assert {gpu.brand for gpu in survey.gpus} == {"Tesla"}
+
+
+@pytest.mark.parametrize(
+    "renamed",
+    [
+        {"nvmlInitWithFlags": "absent"},
+        {"nvmlInitWithFlags": "absent", "nvmlInit_v2": "also_absent"},
+        {"nvmlDeviceGetPciInfo_v3": "nvmlDeviceGetPciInfo_v2"},
+        {"nvmlDeviceGetPciInfo_v3": "nvmlDeviceGetPciInfo"},
+    ],
+    ids=lambda renamed: "-".join(renamed.values()),
+)
+@pytest.mark.usefixtures("nvml_library")  # which skips without a compiler
+async def test_a_library_that_nvidia_s_plugin_can_use_will_do(
+    renamed: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes older names of functions, where nvidia-ml-py insists on the newest."""
+    flags = [f"-D{name}={other}" for name, other in renamed.items()]
+    monkeypatch.setattr(compiling, "_FLAGS", (*compiling._FLAGS, *flags))
+    machine = dgx1()
+    async with fake_nvml(machine, compile_library(tmp_path)) as (_, nvml):
+        survey, links = await nvml.survey(), await nvml.links()
+    assert [gpu.pci_bus_id for gpu in survey.gpus] == [gpu.bus_id.lower()[4:] for gpu in machine.gpus]
+    assert links.nvlinks[0] == (0, 1, 1, 2, 2, 0, 0, 0)
 
 
 async def test_what_a_gpu_does_not_have_is_none(nvml_library: Path) -> None:

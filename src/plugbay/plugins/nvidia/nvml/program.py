@@ -84,7 +84,7 @@ class Driver:
             return
         if pynvml.nvmlLib is None:
             pynvml.nvmlLib = pynvml.CDLL(self._library)
-        pynvml.nvmlInit()
+        _start_library(pynvml)
         from plugbay.plugins.nvidia.nvml.questions import DriverQuestions
 
         self._questions = DriverQuestions(self._sys_root, self._push)
@@ -111,6 +111,17 @@ class Driver:
             self._watch.stop()  # only now: an event of the moment between comes twice, and none is lost
         self._watch = fresh
         return fresh.unwatched, fresh.too_old
+
+
+def _start_library(pynvml: Any) -> None:
+    """As `pynvml.nvmlInit`, which wants a function that a library for NVIDIA's plugin need not have."""
+    library = pynvml.nvmlLib
+    if hasattr(library, "nvmlInitWithFlags"):
+        pynvml.nvmlInit()
+        return
+    start = getattr(library, "nvmlInit_v2", None) or getattr(library, "nvmlInit", None)
+    if code := pynvml.NVML_ERROR_FUNCTION_NOT_FOUND if start is None else start():
+        raise pynvml.NVMLError(code)
 
 
 def load_of_driver(sys_root: str) -> int | None:

@@ -79,8 +79,7 @@ class DriverQuestions:
         """
         device = nvml.nvmlDeviceGetHandleByIndex(index)
         found["uuid"] = uuid = _text(nvml.nvmlDeviceGetUUID(device))
-        pci = _unless_absent(nvml.nvmlDeviceGetPciInfo, device)  # None for the GPU of an Orin
-        found["pci_bus_id"] = bus_id = "" if pci is None else _text(pci.busId)
+        found["pci_bus_id"] = bus_id = _unless_absent(_bus_id, device) or ""  # none for the GPU of an Orin
         minor = _unless_absent(nvml.nvmlDeviceGetMinorNumber, device)
         memory = _unless_failing(nvml.nvmlDeviceGetMemoryInfo, device)
         memory_bytes = 0 if memory is None else memory.total
@@ -142,8 +141,7 @@ class DriverQuestions:
         for index in range(nvml.nvmlDeviceGetCount()):
             try:
                 device = nvml.nvmlDeviceGetHandleByIndex(index)
-                bus_id = _text(nvml.nvmlDeviceGetPciInfo(device).busId)
-                gpus.append((device, _text(nvml.nvmlDeviceGetUUID(device)), bus_id))
+                gpus.append((device, _text(nvml.nvmlDeviceGetUUID(device)), _bus_id(device)))
             except nvml.NVMLError:  # the survey tells of it
                 continue
         nvlinks, switch_links = [], []
@@ -183,6 +181,16 @@ class DriverQuestions:
             except nvml.NVMLError:
                 continue
         return measured
+
+
+def _bus_id(device: Any) -> str:
+    """A GPU's place on the PCI bus, by the newest of the functions that the library has, as NVIDIA's plugin asks."""
+    names = ("nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo_v2", "nvmlDeviceGetPciInfo")
+    ask = next((found for name in names if (found := getattr(nvml.nvmlLib, name, None)) is not None), None)
+    info = nvml.nvmlPciInfo_t()
+    if code := nvml.NVML_ERROR_FUNCTION_NOT_FOUND if ask is None else ask(device, byref(info)):
+        raise nvml.NVMLError(code)
+    return _text(info.busId or info.busIdLegacy)  # the second one is all that older functions fill
 
 
 def _handle_of(uuid: str) -> Any:

@@ -371,9 +371,7 @@ class NvidiaSource:
                         for uuid, problem in unwatched.items():
                             self._log.warn(f"XIDs of GPU {uuid} are not seen: {problem}")
                         for uuid in too_old:
-                            self._log.warn(
-                                f"Device {uuid} is too old to support healthchecking: its XIDs are not seen"
-                            )
+                            self._log.warn(f"Device {uuid} is too old to support healthchecking: its XIDs are not seen")
                         if self.health.watches(watching):
                             self._asked.set()
                     case WatchLost(problem):
