@@ -18,7 +18,7 @@ from plugbay.ops.tasks import background
 from plugbay.ops.worker_process import WorkerProcess
 from plugbay.plugins.nvidia.nvml.connection import NvmlConnection
 from plugbay.plugins.nvidia.nvml.reading import read_links, read_metrics, read_survey
-from plugbay.plugins.nvidia.nvml.rounds import SURVEY, GpuRounds, Place, Progress
+from plugbay.plugins.nvidia.nvml.rounds import SURVEY, GpuRounds, Place, RoundProgress
 from plugbay.plugins.nvidia.nvml.starting import spawn_nvml_worker
 from plugbay.plugins.nvidia.nvml.troubles import crashed, hung, unusable
 from plugbay.plugins.nvidia.nvml.values import DriverEvent, GpuEvent, GpuMetrics, Probe, Watching, WatchLost
@@ -102,7 +102,7 @@ class Nvml:
         self._surveyed: tuple[object, Survey] | None = None  # the last answer, and its meaning
         self._turn = asyncio.Lock()
         self._deadline: asyncio.Timeout | None = None  # of the question that the worker is at
-        self._progress: Progress | None = None  # of the same
+        self._progress: RoundProgress | None = None  # of the same
         self._rounds = GpuRounds(self.settings.gpu_rest_s)
         self._is_wanted = asyncio.Event()  # set while a worker should run
         self._is_wanted.set()
@@ -177,17 +177,19 @@ class Nvml:
         """Watch the GPUs that there are now; for GPUs that came or were lost since."""
         self._watch_due.set()
 
-    async def _ask_survey(self, left_out: tuple[Place, ...], progress: Progress) -> Any:
+    async def _ask_survey(self, left_out: tuple[Place, ...], progress: RoundProgress) -> Any:
         return await self._ask(SURVEY, left_out, timeout_s=self.settings.survey_s, progress=progress)
 
-    async def _ask_metrics(self, left_out: tuple[Place, ...], progress: Progress) -> Any:
+    async def _ask_metrics(self, left_out: tuple[Place, ...], progress: RoundProgress) -> Any:
         return await self._ask("metrics", left_out, timeout_s=self.settings.metrics_s, progress=progress)
 
-    async def _ask_watch(self, left_out: tuple[Place, ...], progress: Progress) -> Any:
+    async def _ask_watch(self, left_out: tuple[Place, ...], progress: RoundProgress) -> Any:
         wait_ms = int(self.settings.wait_s * 1000)
         return await self._ask("watch", wait_ms, left_out, timeout_s=self.settings.watch_s, progress=progress)
 
-    async def _ask(self, question: str, *arguments: object, timeout_s: float, progress: Progress | None = None) -> Any:
+    async def _ask(
+        self, question: str, *arguments: object, timeout_s: float, progress: RoundProgress | None = None
+    ) -> Any:
         """The answer to a question.
 
         Args:

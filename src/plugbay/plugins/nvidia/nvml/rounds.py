@@ -18,13 +18,13 @@ Place: TypeAlias = tuple[int, int]
 
 
 @dataclass(slots=True)
-class Progress:
+class RoundProgress:
     """The GPU that a question has come to; None before the first one."""
 
     place: Place | None = None
 
 
-Ask: TypeAlias = Callable[[tuple[Place, ...], Progress], Awaitable[Any]]
+Ask: TypeAlias = Callable[[tuple[Place, ...], RoundProgress], Awaitable[Any]]
 """Asks a question once, without the GPUs that it is given, and keeps the progress up to date."""
 
 
@@ -50,7 +50,7 @@ class GpuRounds:
         sick: Place | None = None
         out: tuple[Place, ...] = ()
         while True:
-            progress = Progress()
+            progress = RoundProgress()
             try:
                 return await self.ask_once(question, ask, out, progress)
             except DriverUnusable as error:
@@ -63,7 +63,7 @@ class GpuRounds:
                 sick = place
 
     async def ask_once(
-        self, question: str, ask: Ask, out: tuple[Place, ...] = (), progress: Progress | None = None
+        self, question: str, ask: Ask, out: tuple[Place, ...] = (), progress: RoundProgress | None = None
     ) -> Any:
         """The answer to a question; a death of the driver is noted against the GPU that it had come to.
 
@@ -72,7 +72,7 @@ class GpuRounds:
             progress: to be kept up to date; None for a new one.
         """
         now = asyncio.get_running_loop().time
-        progress = progress or Progress()
+        progress = progress or RoundProgress()
         left_out = _but_not_all({*self._left_out(question, now()), *out})
         try:
             answer = await ask(left_out, progress)

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import pytest
 
 from plugbay.errors import DriverUnusable
-from plugbay.plugins.nvidia.nvml.rounds import SURVEY, GpuRounds, Place, Progress
+from plugbay.plugins.nvidia.nvml.rounds import SURVEY, GpuRounds, Place, RoundProgress
 from plugbay.plugins.nvidia.nvml.troubles import DriverTrouble
 
 
@@ -20,7 +20,7 @@ class Driver:
         self.reason = reason
         self.deaths = 0
 
-    async def ask(self, left_out: tuple[Place, ...], progress: Progress) -> list[int]:
+    async def ask(self, left_out: tuple[Place, ...], progress: RoundProgress) -> list[int]:
         read = []
         for index in range(self.count):
             if (index, self.count) in left_out:
