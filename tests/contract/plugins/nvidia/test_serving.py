@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import stat
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,29 @@ async def test_whole_gpus_are_one_resource(sockets: Path, nvml_library: Path) ->
             RpcFailed, match=r'invalid allocation request for "nvidia.com/gpu": .* unknown device: GPU-x'
         ):
             await plugin.client.allocate(ids("GPU-x"))
+
+
+@pytest.mark.usefixtures("may_make_nodes")
+async def test_control_nodes_that_come_later_are_in_the_next_answer(sockets: Path, nvml_library: Path) -> None:
+    """As `/dev/nvidia-uvm`, which the first program that computes may make."""
+    machine = t4()
+    flags = ("--pass-device-specs", "--rescan-interval=1h")
+    async with gpu_node(machine, sockets, nvml_library, *flags, has_nodes=True) as node:
+        uvm = node.root / "dev/nvidia-uvm"
+        number = uvm.stat().st_rdev
+        uvm.unlink()
+        plugin = await node.resource()
+        await until(lambda: plugin.devices)
+
+        async def named() -> set[str]:
+            answer = await plugin.client.allocate(ids(machine.gpus[0].uuid))
+            assert answer is not None
+            return {each.container_path for each in answer.edits.device_nodes}
+
+        before = await named()
+        assert {"/dev/nvidiactl", "/dev/nvidia0"} <= before
+        os.mknod(uvm, stat.S_IFCHR | 0o666, number)
+        assert await named() == before | {"/dev/nvidia-uvm"}
 
 
 async def test_linked_gpus_are_preferred(sockets: Path, nvml_library: Path) -> None:

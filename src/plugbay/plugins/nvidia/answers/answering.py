@@ -59,7 +59,7 @@ def answer(
     if DeviceListStrategy.VOLUME_MOUNTS in configuration.list_strategies:
         env[VISIBLE_DEVICES] = MOUNTED_DEVICES
         mounts += _list_mounts(ids, features)
-    if configuration.pass_device_specs and not all(each.uses_cdi for each in configuration.list_strategies):
+    if configuration.passes_device_nodes:
         nodes += _nodes(devices, configuration.roots.host_dev, features)
     names = cdi if DeviceListStrategy.CDI_CRI in configuration.list_strategies else ()
     return ContainerEdits(env, mounts, nodes, annotations, names)

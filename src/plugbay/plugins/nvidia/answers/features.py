@@ -46,7 +46,8 @@ class NodeFeatures:
     """The things that a node has for every container.
 
     Attributes:
-        control_nodes: paths of the driver's control nodes that exist in the plugin's container.
+        control_nodes: paths of the driver's control nodes that exist in the plugin's container; looked for at each
+            Allocate that names device nodes, as some are made when a program first uses a GPU.
         imex_channels: those that exist.
         optional_classes: of gdrcopy, gds and mofed, those for which a CDI spec was written.
     """

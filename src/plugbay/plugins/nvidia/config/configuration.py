@@ -137,3 +137,8 @@ class Configuration:
     def uses_cdi(self) -> bool:
         """Whether a strategy names devices by CDI, so that specs have to be written."""
         return any(strategy.uses_cdi for strategy in self.list_strategies)
+
+    @property
+    def passes_device_nodes(self) -> bool:
+        """Whether answers name device nodes: not where all strategies name devices by CDI."""
+        return self.pass_device_specs and not all(strategy.uses_cdi for strategy in self.list_strategies)

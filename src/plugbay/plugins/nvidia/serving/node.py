@@ -16,7 +16,7 @@ from plugbay.plugins.nvidia.devices.detection import GpuSource, PlatformSigns
 from plugbay.plugins.nvidia.nvml.client import Nvml
 from plugbay.plugins.nvidia.nvml.troubles import DriverTrouble
 from plugbay.plugins.nvidia.platform.imex import find_channels
-from plugbay.plugins.nvidia.platform.roots import ContainerRoots, present_control_nodes
+from plugbay.plugins.nvidia.platform.roots import ContainerRoots
 from plugbay.plugins.nvidia.platform.signs import find_signs
 from plugbay.plugins.nvidia.serving.dispensable import DispensableQuestions
 from plugbay.plugins.nvidia.serving.gone import Assigned, gone_devices, held_devices
@@ -223,7 +223,7 @@ def _find_features(settings: NodeSettings, configuration: Configuration, roots: 
         GpusUnusable: an IMEX channel is required and missing.
     """
     channels, warnings = find_channels(configuration.imex, (roots.dev, settings.root))
-    return NodeFeatures(present_control_nodes(settings.root), channels), warnings
+    return NodeFeatures(imex_channels=channels), warnings
 
 
 def _write_specs(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from plugbay.errors import AllocationError
@@ -28,12 +29,16 @@ class NvidiaPlugin(AnswersByIds):
 
     Args:
         allocations: takes note of what containers are given.
+        control_nodes: finds the driver's control nodes; it blocks.
     """
 
-    def __init__(self, offer: ResourceOffer, allocations: RecentAllocations) -> None:
+    def __init__(
+        self, offer: ResourceOffer, allocations: RecentAllocations, control_nodes: Callable[[], tuple[str, ...]]
+    ) -> None:
         self.resource_name = offer.resource.name
         self._offer = offer
         self._allocations = allocations
+        self._control_nodes = control_nodes
         self._changes = Changes()
 
     @property
@@ -55,7 +60,10 @@ class NvidiaPlugin(AnswersByIds):
         offer = self._offer
         devices = requested_devices(offer.resource, ids, offer.configuration.sharing)
         self._allocations.note(offer.resource.name, ids, asyncio.get_running_loop().time())
-        return answer(offer.resource.name, devices, offer.configuration, offer.features, unique=_random_name())
+        features = offer.features
+        if offer.configuration.passes_device_nodes:
+            features = replace(features, control_nodes=await in_thread(self._control_nodes))
+        return answer(offer.resource.name, devices, offer.configuration, features, unique=_random_name())
 
     async def preferred_ids(
         self, available: Sequence[DeviceId], must_include: Sequence[DeviceId], size: int

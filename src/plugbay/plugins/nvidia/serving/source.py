@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from plugbay.errors import OperatorError, PlugbayError
@@ -26,6 +27,7 @@ from plugbay.plugins.nvidia.mps.programs import MpsPrograms
 from plugbay.plugins.nvidia.mps.readiness import MpsAnswers, MpsReadiness
 from plugbay.plugins.nvidia.nvml.client import Nvml, NvmlSettings
 from plugbay.plugins.nvidia.nvml.values import GpuEvent, Watching, WatchLost
+from plugbay.plugins.nvidia.platform.roots import present_control_nodes
 from plugbay.plugins.nvidia.serving.configuring import ConfigReader, PrintedConfiguration
 from plugbay.plugins.nvidia.serving.gone import Assigned
 from plugbay.plugins.nvidia.serving.health import NodeHealth
@@ -313,7 +315,7 @@ class NvidiaSource:
             health = self._health_of(resource, sight)
             offer = ResourceOffer(resource, self.active.configuration, self._view.features, self._view.links, health)
             if (plugin := self._plugins.get(name)) is None:
-                plugin = NvidiaPlugin(offer, self._view.allocations)
+                plugin = NvidiaPlugin(offer, self._view.allocations, partial(present_control_nodes, self.settings.root))
             plugin.offer(offer)
             fresh[name] = plugin
         self._plugins = fresh
