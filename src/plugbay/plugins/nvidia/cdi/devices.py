@@ -51,7 +51,7 @@ def spec_devices(
             (``enable-coherent-annotations``).
     """
     for gpu in survey.gpus:
-        if gpu.is_display:
+        if gpu.is_display or not gpu.has_node:
             continue
         if not gpu.is_mig_enabled or mig is MigStrategy.NONE:
             name = gpu.uuid if ids is DeviceIdStrategy.UUID else str(gpu.index)

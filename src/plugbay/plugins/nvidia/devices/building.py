@@ -33,6 +33,8 @@ TEGRA_ID: Final = "tegra"
 TEGRA_INDEX: Final = "0"
 _VISITING: Final = "error visiting devices: error visiting device: error visiting device"
 _VISITING_MIG: Final = f"{_VISITING}: error visiting MIG device: error visiting MIG device"
+_VISITING_GPU: Final = "error visiting device"
+_PATHS: Final = "error building Device: error getting device paths"
 _CAPABILITIES: Final = "/proc/driver/nvidia/capabilities"
 
 Found = tuple[ResourceName, NvidiaDevice]
@@ -126,6 +128,10 @@ def _whole_gpus(gpus: Sequence[Gpu], patterns: ResourcePatterns, problems: list[
             problem = f"GPU name '{gpu.name}' does not match any resource patterns"
             problems.append(DeviceProblem(BUILDING_GPUS, problem, gpu.index))
             continue
+        if not gpu.has_node:
+            step = f"{BUILDING_GPUS}: {_VISITING_GPU}: {_PATHS}"
+            problems.append(DeviceProblem(step, _without_node(gpu), gpu.index))
+            continue
         device = NvidiaDevice(
             gpu.uuid,
             str(gpu.index),
@@ -158,8 +164,11 @@ def _problem_of(gpu: Gpu, mig: MigDevice, minors: MigMinors, patterns: ResourceP
         problem = f"MIG device {gpu.index}:{mig.slot} has a profile that the driver does not list"
     elif patterns.resource_of_profile(str(mig.profile)) is None:
         problem = f"MIG profile '{mig.profile}' does not match any resource patterns"
+    elif not gpu.has_node:
+        step += f": {_PATHS}"
+        problem = _without_node(gpu)
     elif _caps(gpu, mig, minors) is None:
-        step += ": error building Device: error getting device paths"
+        step += f": {_PATHS}"
         path = f"{_CAPABILITIES}/gpu{gpu.minor}/mig/gi{mig.gpu_instance}/access"
         problem = f"missing MIG GPU instance capability path: {path}"
     else:
@@ -189,6 +198,10 @@ def _caps(gpu: Gpu, mig: MigDevice, minors: MigMinors) -> tuple[str, str] | None
     if gpu_instance is None or compute_instance is None:
         return None
     return f"/dev/nvidia-caps/nvidia-cap{gpu_instance}", f"/dev/nvidia-caps/nvidia-cap{compute_instance}"
+
+
+def _without_node(gpu: Gpu) -> str:
+    return f"GPU {gpu.index} has no device node: error getting GPU device minor number: Not Supported"
 
 
 def _node(gpu: Gpu) -> str:

@@ -124,6 +124,11 @@ class Gpu:
         return self.mig is not None and self.mig.is_enabled
 
     @property
+    def has_node(self) -> bool:
+        """Whether it has a device node, ``/dev/nvidia<minor>``."""
+        return self.minor >= 0
+
+    @property
     def is_display(self) -> bool:
         """Whether it drives the display of a DGX Station, which no container is given."""
         return self.name in _DISPLAYS

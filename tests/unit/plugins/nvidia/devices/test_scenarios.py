@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from plugbay.errors import GpusUnusable
 from plugbay.model.ids import ResourceName
-from plugbay.plugins.nvidia.config.choices import Dialect
+from plugbay.plugins.nvidia.cdi.devices import spec_devices
+from plugbay.plugins.nvidia.config.choices import DeviceIdStrategy, Dialect, MigStrategy
 from plugbay.plugins.nvidia.config.resource_names import GPU
 from plugbay.plugins.nvidia.devices.detection import GpuSource, PlatformSigns, source_of
 from plugbay.plugins.nvidia.devices.devices import (
@@ -235,6 +236,20 @@ def test_lost_gpu_leaves_the_others() -> None:
     assert failure(node) == problem
     assert counts(node) == {"nvidia.com/gpu": 1}
     assert failure(built(lost, "--mig-strategy=mixed")) == problem
+
+
+@pytest.mark.parametrize("strategy", ["none", "single", "mixed"])
+@pytest.mark.parametrize("name", ["two-a100", "mig-3x1g"])
+def test_a_gpu_without_a_minor_number_has_no_device_node_to_give(name: str, strategy: str) -> None:
+    """The reference ends. In WSL no GPU has one, and none needs it."""
+    survey = machine(name)
+    survey = with_gpus(survey, replace(survey.gpus[0], minor=-1), *survey.gpus[1:])
+    node = built(survey, f"--mig-strategy={strategy}")
+    assert failure(node) == "GPU 0 has no device node: error getting GPU device minor number: Not Supported"
+    assert counts(node) == ({"nvidia.com/gpu": 1} if name == "two-a100" else {})
+    described = spec_devices(survey, minors(), mig=MigStrategy(strategy), ids=DeviceIdStrategy.UUID)
+    assert [each.paths for each in described] == ([("/dev/nvidia1",)] if name == "two-a100" else [])
+    assert node_devices(configured(), GpuSource.WSL, survey, NO_MINORS).resources
 
 
 def test_mig_device_of_a_profile_that_is_not_known_leaves_the_others() -> None:
