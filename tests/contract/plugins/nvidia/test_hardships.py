@@ -219,7 +219,10 @@ async def test_a_gpu_of_which_the_driver_dies_at_the_start_leaves_the_others(
     async with gpu_node(machine, sockets, nvml_library, flag, faults=faults, gpu_s=2.0, gpu_rest_s=2.0) as node:
         plugin = await watched(node)
         assert set(plugin.devices) == {machine.gpus[0].uuid, machine.gpus[2].uuid}
-        assert "a GPU is not offered: error getting device handle for index '1': it hung or crashed" in caplog.text
+        assert (
+            "a device of GPU 1 is not offered: error getting device handle for index '1': it hung or crashed"
+            in caplog.text
+        )
         await node.driver.misbehave()
         await until(lambda: len(plugin.devices) == 3)
 

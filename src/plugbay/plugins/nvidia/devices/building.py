@@ -21,6 +21,7 @@ from plugbay.plugins.nvidia.devices.problems import (
     BUILDING_MIG,
     FROM_RESOURCES,
     INVALID_MIG,
+    NO_MIG,
     VISITING_FOR_PATTERNS,
     DeviceProblem,
 )
@@ -219,10 +220,10 @@ def _check_single(gpus: Sequence[Gpu], *, is_uniform: bool) -> list[DeviceProble
     kinds = {device.attributes for gpu in gpus for device in gpu.mig_devices}
     if len(kinds) > 1:
         problem = "more than one MIG device type present on node"
-        problems.append(DeviceProblem(f"{INVALID_MIG}: {_VISITING_MIG}", problem))
+        problems.append(DeviceProblem(f"{INVALID_MIG}: {_VISITING_MIG}", problem, cost=NO_MIG))
     if not is_uniform:
         problem = "all devices on the node must be configured with the same migEnabled value"
-        problems.append(DeviceProblem(FROM_RESOURCES, problem))
+        problems.append(DeviceProblem(FROM_RESOURCES, problem, cost=NO_MIG))
     return problems
 
 

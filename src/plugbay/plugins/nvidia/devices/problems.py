@@ -20,6 +20,8 @@ BUILDING_MIG: Final = f"{FROM_RESOURCES}: error building MIG device map"
 INVALID_MIG: Final = f"{FROM_RESOURCES}: invalid MIG configuration"
 REPLICATING: Final = f"{_MANAGERS}: error building device map: error updating device map with replicas"
 SHARING: Final = f"{_PLUGINS}: failed to create plugin"
+NO_MIG: Final = "no MIG device is offered"
+NOT_SHARED: Final = "not all devices are shared as configured"
 LIBRARY_NOT_FOUND: Final = "ERROR_LIBRARY_NOT_FOUND"
 """The driver's library cannot be loaded; in place of the driver's own text."""
 
@@ -32,11 +34,17 @@ class DeviceProblem:
         step: the words that NVIDIA's plugin puts in front.
         problem: a sentence.
         gpu: the index of the GPU that it is about; None for the node as a whole.
+        cost: what is not there for it while the plugin runs on, as half a sentence; empty for a device of ``gpu``.
     """
 
     step: str
     problem: str
     gpu: int | None = None
+    cost: str = ""
+
+    def sentence(self) -> str:
+        """The problem of a plugin that runs on, for the log."""
+        return f"{self.cost or f'a device of GPU {self.gpu} is not offered'}: {self.problem}"
 
     def error(self) -> GpusUnusable:
         return GpusUnusable(self.problem, self.step)

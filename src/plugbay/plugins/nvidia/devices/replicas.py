@@ -15,7 +15,7 @@ from plugbay.plugins.nvidia.config.selections import AllDevices, FirstDevices, L
 from plugbay.plugins.nvidia.config.sharing import SharedResource, SharingSettings, united
 from plugbay.plugins.nvidia.devices.building import Found
 from plugbay.plugins.nvidia.devices.devices import DeviceKind, NvidiaDevice, by_index
-from plugbay.plugins.nvidia.devices.problems import REPLICATING, SHARING, DeviceProblem
+from plugbay.plugins.nvidia.devices.problems import NOT_SHARED, REPLICATING, SHARING, DeviceProblem
 
 
 def share(
@@ -66,12 +66,12 @@ def _selected(
 
 
 def _problem(entry: SharedResource, problem: str) -> DeviceProblem:
-    return DeviceProblem(REPLICATING, f"unable to replicate devices of '{entry.name}': {problem}")
+    return DeviceProblem(REPLICATING, f"unable to replicate devices of '{entry.name}': {problem}", cost=NOT_SHARED)
 
 
 def _problem_of(device: NvidiaDevice, entry: SharedResource, strategy: SharingStrategy) -> DeviceProblem | None:
     if strategy is SharingStrategy.MPS and device.kind is DeviceKind.MIG:
-        return DeviceProblem(SHARING, "sharing using MPS is not supported for MIG devices")
+        return DeviceProblem(SHARING, "sharing using MPS is not supported for MIG devices", cost=NOT_SHARED)
     try:
         parse_device_id(replace(device, replicas=entry.replicas).listed_ids()[-1])
     except InvalidDeviceId as error:

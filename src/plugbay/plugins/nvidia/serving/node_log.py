@@ -40,7 +40,7 @@ class NodeLog:
             self.tell(f"a device is unhealthy: {each}")
         for problem in sight.node.problems:
             if problem.gpu is None or sight.places.get(problem.gpu) not in sight.lost:  # those are offered, unhealthy
-                self.tell(f"a GPU is not offered: {problem.problem}")
+                self.tell(problem.sentence())
         if sight.trouble is not None:
             self.tell(f"{sight.trouble}; until then no device is given to a container")
         elif was_in_trouble:

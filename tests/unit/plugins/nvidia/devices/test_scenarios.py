@@ -95,6 +95,24 @@ def test_38_strategy_single() -> None:
     assert devices[0].compute_capability == (8, 0)
 
 
+def test_problems_say_what_they_cost_a_plugin_that_runs_on() -> None:
+    sharing = "sharing: {mps: {resources: [{name: gpu, replicas: 2}]}}"
+    told = [
+        problem.sentence()
+        for node in (
+            built(machine("mig-3x1g-and-3g"), "--mig-strategy=single"),
+            built(machine("mig-3x1g"), "--mig-strategy=single", "--mps-root=/mps", config=sharing),
+            built(machine("mig-3x1g"), "--mig-strategy=single", caps=NO_MINORS),
+        )
+        for problem in node.problems[:1]
+    ]
+    assert [each.split(": ")[0] for each in told] == [
+        "no MIG device is offered",
+        "not all devices are shared as configured",
+        "a device of GPU 0 is not offered",
+    ]
+
+
 def test_39_strategy_single_with_two_kinds() -> None:
     node = built(machine("mig-3x1g-and-3g"), "--mig-strategy=single")
     assert failure(node) == "more than one MIG device type present on node"
