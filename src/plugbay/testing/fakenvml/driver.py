@@ -82,6 +82,7 @@ class FakeDriver:
         self._root = root
         self._faults: list[FakeFault] = []
         self._clients: set[_Client] = set()
+        self._serving: set[asyncio.Task[None]] = set()
         self._number = 0
 
     @property
@@ -187,6 +188,12 @@ class FakeDriver:
         finally:
             client.answers.pop(number, None)
 
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a program in a task of ours: one of asyncio's, cancelled when its loop ends, prints a trace (3.11)."""
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         client = _Client(writer)
         self._clients.add(client)
@@ -209,13 +216,16 @@ class FakeDriver:
     async def serving(self) -> AsyncIterator[None]:
         """Listen at the control socket."""
         await asyncio.to_thread(self.write)
-        server = await asyncio.start_unix_server(self._serve, self._socket_path, limit=_LINE_BYTES)
+        server = await asyncio.start_unix_server(self._accept, self._socket_path, limit=_LINE_BYTES)
         try:
             yield
         finally:
             server.close()
-            for client in list(self._clients):
-                client.writer.close()
+            serving = tuple(self._serving)
+            for task in serving:
+                task.cancel()
+            if serving:
+                await asyncio.wait(serving)
 
 
 @asynccontextmanager

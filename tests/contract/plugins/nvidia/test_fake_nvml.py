@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -34,7 +35,7 @@ from plugbay.testing.fakenvml import (
     lay_out_wsl,
     t4,
 )
-from tests.contract.rigs.nvidia import ask_nvml, environ_of
+from tests.contract.rigs.nvidia import DEADLINE_S, ask_nvml, environ_of
 
 FUNCTIONS = """
     nvmlInit nvmlInit_v2 nvmlInitWithFlags nvmlShutdown nvmlErrorString nvmlSystemGetDriverVersion
@@ -360,3 +361,28 @@ def test_look_alikes_of_tegra_and_wsl_are_files(tmp_path: Path) -> None:
     assert (tmp_path / "tegra/sys/devices/soc0/family").read_text() == "Tegra\n"
     assert (tmp_path / "wsl/dev/dxg").exists()
     assert (tmp_path / "wsl/usr/lib/wsl/lib/libdxcore.so").exists()
+
+
+KILLED_AT_THE_END = """
+import asyncio, os, subprocess, sys
+from pathlib import Path
+from plugbay.testing.fakenvml import fake_driver, t4
+
+async def main():
+    async with fake_driver(t4(), library=Path(sys.argv[1])) as driver:
+        program = "import pynvml, time; pynvml.nvmlInit(); time.sleep(60)"
+        environ = {**os.environ, **driver.environ}
+        process = subprocess.Popen([sys.executable, "-c", program], env=environ)
+        while not driver.clients:
+            await asyncio.sleep(0.01)
+        process.kill()
+        process.wait()
+
+asyncio.run(main())
+"""
+
+
+def test_a_loop_that_ends_just_after_a_program_was_killed_ends_in_silence(nvml_library: Path) -> None:
+    command = [sys.executable, "-c", KILLED_AT_THE_END, str(nvml_library)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=DEADLINE_S)
+    assert done.stderr == ""
