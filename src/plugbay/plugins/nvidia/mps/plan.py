@@ -14,8 +14,8 @@ from plugbay.plugins.nvidia.devices.devices import DeviceMap, NvidiaDevice, Reso
 from plugbay.values import dataclass
 
 _MIB: Final = 1 << 20
-_MANY_CLIENTS: Final = (7, 5)
-"""The compute capability from which on a GPU takes many clients. NVIDIA's plugin counts Volta to those before."""
+_MANY_CLIENTS: Final = (7, 0)
+"""The compute capability from which on a GPU takes many clients. NVIDIA's plugin counts Volta (7.0) to those before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class MpsPlan:
 
 
 def most_clients(compute_capability: tuple[int, int]) -> int:
-    """The most clients that a GPU takes, as NVIDIA's plugin counts them."""
+    """The most clients that a GPU takes."""
     return 48 if compute_capability >= _MANY_CLIENTS else 16
 
 
