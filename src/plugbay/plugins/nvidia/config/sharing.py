@@ -141,7 +141,7 @@ def _read_shared(section: Section, name: str) -> SharedResources | None:
 
 def _read_resource(node: FieldValue) -> SharedResource:
     section = node.section(_RESOURCE_FIELDS, case=NameCase.EXACT)
-    name, replicas, rename = section.get("name"), section.get("replicas"), section.get("rename")
+    name, replicas, rename = section.get("name"), section.get("replicas"), _get_or_empty(section, "rename")
     if name is None:
         raise section.error("no resource name specified", "name", "a resource name such as nvidia.com/gpu")
     parsed = name.parsed(parse_gpu_resource)
@@ -155,9 +155,16 @@ def _read_resource(node: FieldValue) -> SharedResource:
         if not node.page.is_lenient:
             raise replicas.error(problem, _REPLICAS)
         node.page.warn(replicas.path, f"{problem}: there are {MAX_REPLICAS}")
-    selection = read_selection(section.get("devices"))
+    selection = read_selection(_get_or_empty(section, "devices"))
     count = min(count, MAX_REPLICAS)
     return SharedResource(parsed, count, rename.parsed(parse_gpu_resource) if rename is not None else None, selection)
+
+
+def _get_or_empty(section: Section, name: str) -> FieldValue | None:
+    """The field, with the empty text for null, as NVIDIA's plugin reads it; None when it is missing."""
+    if (found := section.get(name)) is not None or not section.has(name):
+        return found
+    return FieldValue("", (*section.path, name), section.page)
 
 
 def _customised(shared: SharedResources, page: Page, path: tuple[str | int, ...]) -> SharedResources:

@@ -149,7 +149,7 @@ def is_fitting(path: FieldPath, value: object) -> bool:
         return value is None
     if value is None:
         return (
-            here not in ("name", "replicas", "pattern", "resources")
+            here not in ("name", "replicas", "rename", "devices", "pattern", "resources")
             and path[-2:]
             not in (
                 ("sharing", "timeSlicing"),

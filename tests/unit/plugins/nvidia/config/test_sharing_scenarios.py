@@ -88,6 +88,22 @@ def test_17_devices_that_are_refused(value: object, dialect: Dialect) -> None:
     assert "GPU indices" in error.allowed
 
 
+@pytest.mark.parametrize(
+    ("field", "problem"),
+    [
+        ("devices", "devices set as '' but the only valid string input is 'all'"),
+        ("rename", "incorrect format for resource name 'nvidia.com/'"),
+    ],
+)
+@pytest.mark.parametrize("dialect", Dialect)
+def test_17_null_is_the_empty_text_where_it_is_read(field: str, problem: str, dialect: Dialect) -> None:
+    """The reference looks whether the field is there, and reads null as it reads ``""``."""
+    config = SHARED + f"      {field}: null\n"
+    error = refusal(config, dialect=dialect)
+    assert problem in error.problem
+    assert error.field == f"sharing.timeSlicing.resources[0].{field}"
+
+
 @pytest.mark.parametrize("value", ["[null]", "[null, null]"])
 def test_17_null_in_a_list_of_devices_is_what_only_the_reference_takes(value: str) -> None:
     config = SHARED + f"      devices: {value}\n"
