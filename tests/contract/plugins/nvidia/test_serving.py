@@ -86,6 +86,27 @@ async def test_control_nodes_that_come_later_are_in_the_next_answer(sockets: Pat
         assert await named() == before | {"/dev/nvidia-uvm"}
 
 
+@pytest.mark.usefixtures("may_make_nodes")
+async def test_an_imex_channel_that_comes_later_is_in_the_next_answers(
+    sockets: Path, nvml_library: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine = t4()
+    async with gpu_node(machine, sockets, nvml_library, "--imex-channel-ids=0") as node:
+        plugin = await node.resource()
+        await until(lambda: plugin.devices)
+        assert "NVIDIA_IMEX_CHANNELS" not in await env(plugin, machine.gpus[0].uuid)
+        assert "containers get it from the next look at the machine on" in caplog.text
+        channel = node.root / "dev/nvidia-caps-imex-channels/channel0"
+        channel.parent.mkdir()
+        os.mknod(channel, stat.S_IFCHR | 0o666, os.makedev(240, 0))
+        view = node.source.view
+        assert view is not None
+        await until(lambda: view.features.imex_channels)
+        looks = view.looks
+        await until(lambda: view.looks > looks)
+        assert (await env(plugin, machine.gpus[0].uuid))["NVIDIA_IMEX_CHANNELS"] == "0"
+
+
 async def test_linked_gpus_are_preferred(sockets: Path, nvml_library: Path) -> None:
     machine = a100_nvswitch()
     uuids = [gpu.uuid for gpu in machine.gpus]

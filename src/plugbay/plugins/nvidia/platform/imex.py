@@ -36,7 +36,7 @@ def find_channels(settings: ImexSettings, dev_roots: Sequence[Path]) -> tuple[tu
         else:
             warnings.append(
                 f"Ignoring requested IMEX channel channel{number}: {channel.path} is not a character device; "
-                "containers do not get it until the plugin starts again"
+                "containers get it from the next look at the machine on at which it is one"
             )
     return tuple(channels), tuple(warnings)
 

@@ -234,6 +234,7 @@ def test_31_missing_imex_channel(tmp_path: Path) -> None:
     channels, [warning] = find_channels(configured(["--imex-channel-ids=0"]).imex, [tmp_path])
     assert channels == ()
     assert warning.startswith("Ignoring requested IMEX channel channel0")
+    assert warning.endswith("containers get it from the next look at the machine on at which it is one")
 
 
 def test_31_imex_channel_that_exists(tmp_path: Path) -> None:
