@@ -107,6 +107,17 @@ async def test_an_imex_channel_that_comes_later_is_in_the_next_answers(
         assert (await env(plugin, machine.gpus[0].uuid))["NVIDIA_IMEX_CHANNELS"] == "0"
 
 
+async def test_a_preference_that_cannot_be_met_is_empty_and_told(
+    sockets: Path, nvml_library: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    uuids = [gpu.uuid for gpu in a100_nvswitch().gpus]
+    async with gpu_node(a100_nvswitch(), sockets, nvml_library) as node:
+        plugin = await node.resource()
+        await until(lambda: plugin.devices)
+        assert await plugin.client.preferred_allocation(ids(uuids[0]), [], 2) == ()
+    assert "nvidia.com/gpu: no devices are preferred, as the request cannot be met: it wants 2 of the 1" in caplog.text
+
+
 async def test_linked_gpus_are_preferred(sockets: Path, nvml_library: Path) -> None:
     machine = a100_nvswitch()
     uuids = [gpu.uuid for gpu in machine.gpus]

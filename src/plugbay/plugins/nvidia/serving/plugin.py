@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -18,6 +19,8 @@ from plugbay.plugins.nvidia.serving.offers import ResourceOffer, covering
 from plugbay.sdk.author.by_ids import AnswersByIds
 from plugbay.sdk.hooks.calls import in_thread
 from plugbay.sdk.process.recent_allocations import RecentAllocations
+
+logger = logging.getLogger(__name__)
 
 _MANY: Final = 8
 """More GPUs than these may take some milliseconds to choose from, in which other calls are answered."""
@@ -87,6 +90,12 @@ class NvidiaPlugin(AnswersByIds):
             chosen = await in_thread(choose) if len(available) > _MANY else choose()
         except AllocationError as error:
             raise AllocationError(f"{_NO_PREFERENCE}: {error}") from error
+        if not chosen and size != 0:
+            logger.warning(
+                "%s: no devices are preferred, as the request cannot be met: it wants %d of the %d available, and "
+                "requires %d; the kubelet chooses by itself",
+                *(offer.resource.name, size, len(available), len(must_include)),
+            )
         return [DeviceId(each) for each in chosen]
 
 
