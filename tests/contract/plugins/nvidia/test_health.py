@@ -81,6 +81,28 @@ async def test_never_is_never(sockets: Path, nvml_library: Path) -> None:
         assert unhealthy(plugin)
 
 
+@pytest.mark.parametrize("recovery", ["never", "clean", "reset", "by-xid"])
+async def test_an_operator_brings_devices_back_with_sighup(
+    sockets: Path, nvml_library: Path, caplog: pytest.LogCaptureFixture, recovery: str
+) -> None:
+    machine = a100_nvswitch()
+    good, bad = machine.gpus[1].uuid, machine.gpus[2].uuid
+    async with gpu_node(machine, sockets, nvml_library, f"--health-recovery={recovery}") as node:
+        plugin = await watched(node)
+        await node.driver.misbehave(FakeFault("nvmlDeviceGetTemperature", bad, result=999))
+        for gpu in (1, 2):
+            await node.driver.xid(gpu, 79)
+        await until(lambda: set(unhealthy(plugin)) == {good, bad})
+        node.look_again()  # as SIGHUP does
+        plugin = await watched(node)
+        await until(lambda: set(unhealthy(plugin)) == {bad})
+        await until(lambda: f"{bad} stays unhealthy after the probe on SIGHUP: XID 79" in caplog.text)
+        await node.driver.misbehave()
+        node.look_again()
+        plugin = await watched(node)
+        await until(lambda: not unhealthy(plugin))
+
+
 async def test_a_lost_gpu_spoils_nothing_else(
     sockets: Path, nvml_library: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -102,15 +102,13 @@ class HealthBook:
         self._marks = {each: mark for each, mark in self._marks.items() if each in ids}
         self._lost = {uuid: problem for uuid, problem in self._lost.items() if uuid in gpu_uuids}
 
+    def marked(self, devices: Iterable[NvidiaDevice]) -> tuple[NvidiaDevice, ...]:
+        """Those of the devices that are unhealthy, and that the driver describes."""
+        return tuple(each for each in devices if each.id in self._marks and each.gpu_uuid not in self._lost)
+
     def due(self, devices: Iterable[NvidiaDevice], now: float) -> tuple[NvidiaDevice, ...]:
         """The devices to be probed now."""
-        return tuple(
-            device
-            for device in devices
-            if device.gpu_uuid not in self._lost
-            and device.id in self._marks
-            and self._is_due(self._marks[device.id], now)
-        )
+        return tuple(device for device in self.marked(devices) if self._is_due(self._marks[device.id], now))
 
     def next_due(self, now: float) -> float | None:
         """The seconds until a device becomes clean; None when none does by time alone."""
@@ -119,20 +117,24 @@ class HealthBook:
         ]
         return min((each for each in left if each > 0), default=None)
 
-    def probed(self, device: NvidiaDevice, outcome: Probe | str, now: float) -> None:
-        """Hear what a probe of a device said: its values, or why there are none. What fails one is marked."""
+    def probed(self, device: NvidiaDevice, outcome: Probe | str, now: float, *, is_asked_for: bool = False) -> None:
+        """Hear what a probe of a device said: its values, or why there are none. What fails one is marked.
+
+        Args:
+            is_asked_for: whether an operator wants a device that passes to be offered, whatever it waits for.
+        """
         problem = outcome if isinstance(outcome, str) else problem_of(outcome)
         mark = self._marks.get(device.id)
         if mark is None:
             if problem:
                 self._marks[device.id] = Mark(PROBE_FAILED, problem, ComesBack.PROBE, now)
             return
-        if mark.way is ComesBack.NEVER:
+        if mark.way is ComesBack.NEVER and not is_asked_for:
             return
         if isinstance(outcome, Probe):
             first = mark.errors if mark.errors is not None else outcome.ecc_uncorrected
             mark = replace(mark, is_reset=mark.is_reset or _has_begun_anew(mark, outcome), errors=first)
-        if not problem and self._is_over(mark, now):
+        if not problem and (is_asked_for or self._is_over(mark, now)):
             del self._marks[device.id]
         else:
             self._marks[device.id] = replace(mark, refusal=problem)

@@ -109,10 +109,10 @@ class RecoveryPolicy:
         """The thing that a device waits for, for logs and status."""
         match way:
             case ComesBack.NEVER:
-                return "it stays unhealthy until the plugin starts anew"
+                return "it stays unhealthy until the plugin gets SIGHUP or starts anew, and a probe passes"
             case ComesBack.PROBE:
                 return "it is probed at every look, and offered again when it passes"
             case ComesBack.CLEAN:
                 return f"it is probed, and offered again, after {self.clean_s:g} s without an XID"
             case ComesBack.RESET:
-                return "it is probed, and offered again, after a reset of the GPU"
+                return "it is probed, and offered again, after a reset of the GPU or on SIGHUP"

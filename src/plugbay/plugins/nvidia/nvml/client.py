@@ -173,6 +173,11 @@ class Nvml:
                 await self._end(connection, f"the NVIDIA driver is asked below {driver_root} from now on")
         return True
 
+    def try_again(self) -> None:
+        """Ask about the GPUs of which the driver died, too, and watch all that there are."""
+        self._rounds.forgive()
+        self.watch_anew()
+
     def watch_anew(self) -> None:
         """Watch the GPUs that there are now; for GPUs that came or were lost since."""
         self._watch_due.set()

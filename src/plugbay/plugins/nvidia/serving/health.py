@@ -54,6 +54,7 @@ class NodeHealth:
         self._ignored_told: dict[tuple[str, int], float] = {}
         self._resting: RestingSubjects[str] = RestingSubjects()
         self._probe_all = False
+        self._is_asked_for = False  # whether an operator wants unhealthy devices to be probed
         self._probed_ids: set[str] = set()
         self._times_unusable = 0
 
@@ -136,6 +137,11 @@ class NodeHealth:
         }
         self._hindered |= {id: unhealthy(NODE_MISSING, problem) for id, problem in sight.without_nodes.items()}
 
+    def probe_unhealthy(self) -> None:
+        """Have each unhealthy device probed at the next look; one that passes is healthy, whatever it waits for."""
+        self._is_asked_for = True
+        self._resting = RestingSubjects()
+
     async def probe_due(self, sight: Sight, nvml: Nvml) -> bool:
         """Probe the devices that are new or may come back, and after a gap of events all; False if the driver failed.
 
@@ -144,35 +150,48 @@ class NodeHealth:
         if sight.trouble is not None:
             return True
         loop = asyncio.get_running_loop()
-        devices = tuple(device for device in sight.devices() if device.kind in _PROBED)
-        probe_all, self._probe_all = self._probe_all, False
-        self._probed_ids &= {device.id for device in devices}
-        due = {device.id for device in self.book.due(devices, loop.time())}
-        for device in devices:
-            is_to_be_checked = probe_all or device.id not in self._probed_ids
-            if device.id not in due and (self.checks_nothing or not is_to_be_checked):
-                continue
-            is_there = device.gpu_uuid not in sight.lost and device.id not in sight.gone
-            if not is_there or self._resting.is_resting(device.id, loop.time()):
+        due = self._due(sight, loop.time())
+        probe_all, is_asked_for = self._probe_all, self._is_asked_for
+        self._probe_all = self._is_asked_for = False
+        for device in due:
+            if self._resting.is_resting(device.id, loop.time()):
                 continue
             uuids = sight.gpu_uuids if device.kind is DeviceKind.WSL else (device.id,)
             try:
                 outcome = await _probe(nvml, uuids)
             except DriverUnusable as error:  # the next look tells of it
-                self._probe_all = self._probe_all or probe_all
+                self._probe_all |= probe_all
+                self._is_asked_for |= is_asked_for
                 if self._resting.died(device.id, error.reason, loop.time()):
-                    self._probed(device, str(error), loop.time())
+                    self._probed(device, str(error), loop.time(), is_asked_for)
                 return False
             self._resting.answered(device.id)
-            self._probed(device, outcome, loop.time())
+            self._probed(device, outcome, loop.time(), is_asked_for)
         return True
 
-    def _probed(self, device: NvidiaDevice, outcome: Probe | str, now: float) -> None:
+    def _due(self, sight: Sight, now: float) -> list[NvidiaDevice]:
+        """The devices to be probed at this look."""
+        devices = [device for device in sight.devices() if device.kind in _PROBED]
+        self._probed_ids &= {device.id for device in devices}
+        due = {device.id for device in self.book.due(devices, now)}
+        if self._is_asked_for:
+            due |= {device.id for device in self.book.marked(devices)}
+        if not self.checks_nothing:
+            due |= {device.id for device in devices if self._probe_all or device.id not in self._probed_ids}
+        there = {device.id for device in devices if device.gpu_uuid not in sight.lost} - sight.gone
+        return [device for device in devices if device.id in due & there]
+
+    def _probed(self, device: NvidiaDevice, outcome: Probe | str, now: float, is_asked_for: bool) -> None:
         self._probed_ids.add(device.id)
         was_healthy = self.book.health_of(device).is_healthy
-        self.book.probed(device, outcome, now)
-        if not was_healthy and self.book.health_of(device).is_healthy:
+        self.book.probed(device, outcome, now, is_asked_for=is_asked_for)
+        health = self.book.health_of(device)
+        if was_healthy:
+            return
+        if health.is_healthy:
             logger.info("%s is healthy again: a probe passed", device.id)
+        elif is_asked_for:
+            logger.warning("%s stays unhealthy after the probe on SIGHUP: %s", device.id, health.message)
 
 
 async def _probe(nvml: Nvml, uuids: Iterable[str]) -> Probe | str:

@@ -140,6 +140,13 @@ class NvidiaSource:
         self._ask_assigned = ask
 
     def refresh(self) -> None:
+        """Read the configuration, look at the machine, and give unhealthy devices another chance, soon."""
+        self.health.probe_unhealthy()
+        if self._view is not None:
+            self._view.nvml.try_again()
+        self._read_again()
+
+    def _read_again(self) -> None:
         """Read the configuration, and look at the machine, soon."""
         self._config_due = True
         self._asked.set()
@@ -165,7 +172,7 @@ class NvidiaSource:
             changes = up.enter_context(watches.watch(paths))
             await up.enter_async_context(background(self._follow_files(changes), name="configuration of GPUs"))
         if self._config.labels is not None:
-            following = self._config.labels.follow(self.refresh)
+            following = self._config.labels.follow(self._read_again)
             await up.enter_async_context(background(following, name="labels of the node"))
         while True:
             await self._wait()
@@ -360,7 +367,7 @@ class NvidiaSource:
     async def _follow_files(self, changes: PathChanges) -> None:
         async for _ in changes:
             await asyncio.sleep(_SETTLE_S)
-            self.refresh()
+            self._read_again()
 
     async def _follow_events(self) -> None:
         assert self._view is not None

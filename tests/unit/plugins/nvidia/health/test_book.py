@@ -168,3 +168,18 @@ def test_what_fails_a_probe_is_marked_until_a_probe_passes(outcome: Probe | str)
     assert marks.due(DEVICES, 0.0) == (ONE,)
     marks.probed(ONE, WELL, 0.1)
     assert sick(marks) == {}
+
+
+@pytest.mark.parametrize("strategy", RecoveryStrategy)
+def test_a_probe_that_an_operator_asks_for_counts_whatever_a_device_waits_for(strategy: RecoveryStrategy) -> None:
+    marks = book(strategy)
+    marks.take(xid(79), DEVICES, 0.0)
+    marks.lose("GPU-2", "GPU is lost")
+    assert marks.marked(DEVICES) == (ONE,), "a lost GPU cannot be probed"
+    marks.probed(ONE, replace(WELL, row_remap_pending=True), 1.0, is_asked_for=True)
+    assert sick(marks)["GPU-1"] == "Xid79"
+    assert "replaced at the next reset" in marks.health_of(ONE).message
+    marks.probed(ONE, WELL, 2.0)
+    assert sick(marks)["GPU-1"] == "Xid79", "it waits for the same as before"
+    marks.probed(ONE, WELL, 3.0, is_asked_for=True)
+    assert "GPU-1" not in sick(marks)
