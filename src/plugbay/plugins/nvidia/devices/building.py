@@ -162,7 +162,8 @@ def _mig_devices(
 def _problem_of(gpu: Gpu, mig: MigDevice, minors: MigMinors, patterns: ResourcePatterns) -> DeviceProblem | None:
     step = f"{BUILDING_MIG}: {_VISITING_MIG}"
     if mig.profile is None:
-        problem = f"MIG device {gpu.index}:{mig.slot} has a profile that the driver does not list"
+        where = f"error getting MIG profile for MIG device at index '({gpu.index}, {mig.slot})'"
+        problem = f"{where}: no matching profile IDs found"
     elif patterns.resource_of_profile(str(mig.profile)) is None:
         problem = f"MIG profile '{mig.profile}' does not match any resource patterns"
     elif not gpu.has_node:

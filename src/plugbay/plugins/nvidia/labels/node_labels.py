@@ -68,7 +68,7 @@ def node_labels(
     labels |= _vgpu(machine, warnings)
     gpus = [gpu for gpu in survey.gpus if not gpu.is_display] if survey is not None else []
     if survey is not None and gpus:
-        labels[f"{PREFIX}gpu.machine"] = label_value(sanitised(machine.machine_type or _UNKNOWN))
+        labels[f"{PREFIX}gpu.machine"] = label_value(sanitised(_machine_type(machine)))
         labels |= _versions(survey, warnings)
         labels |= _capabilities(gpus, sharing, warnings)
         labels |= _whole_gpus(gpus, sharing, warnings)
@@ -174,6 +174,10 @@ def _mig_devices(gpus: Iterable[Gpu]) -> Iterator[tuple[Gpu, MigDevice]]:
     for gpu in gpus:
         if gpu.is_mig_enabled:
             yield from ((gpu, device) for device in gpu.mig_devices if device.profile is not None)
+
+
+def _machine_type(machine: MachineProperties) -> str:
+    return _UNKNOWN if machine.machine_type is None else machine.machine_type
 
 
 def _mode(gpus: Iterable[Gpu], machine: MachineProperties) -> str:

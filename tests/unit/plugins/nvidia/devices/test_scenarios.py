@@ -275,7 +275,8 @@ def test_mig_device_of_a_profile_that_is_not_known_leaves_the_others() -> None:
     first, *others = gpu.mig_devices
     survey = with_gpus(machine("mig-3x1g"), replace(gpu, mig_devices=(replace(first, profile=None), *others)))
     node = built(survey, "--mig-strategy=mixed")
-    assert failure(node) == "MIG device 0:0 has a profile that the driver does not list"
+    where = "error getting MIG profile for MIG device at index '(0, 0)'"
+    assert failure(node) == f"{where}: no matching profile IDs found"
     assert counts(node) == {"nvidia.com/mig-1g.5gb": 2}
 
 

@@ -271,3 +271,14 @@ def test_a_feature_file_that_cannot_be_written_is_the_operator_s(tmp_path: Path)
     assert [each.name for each in tmp_path.iterdir()] == ["gfd"]
     with pytest.raises(PathUnusable, match="cannot be removed"):
         remove_feature_file(tmp_path / "gfd")
+
+
+@pytest.mark.parametrize(("content", "value"), [("DGX  A100\n", "DGX-A100"), ("\n", ""), (None, "unknown")])
+def test_a_machine_without_a_name_has_an_empty_label_and_one_that_cannot_be_read_is_unknown(
+    content: str | None, value: str, tmp_path: Path
+) -> None:
+    if content is not None:
+        (tmp_path / "name").write_text(content)
+    survey = machine("two-a100")
+    found = node_labels(survey, read_machine(tmp_path, "/name"), mig=MigStrategy.NONE, sharing=configured().sharing)
+    assert found.labels["nvidia.com/gpu.machine"] == value
