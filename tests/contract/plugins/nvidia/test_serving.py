@@ -249,7 +249,8 @@ async def test_the_command_serves_and_ends(plugbay: Plugbay, nvml_library: Path)
         (("--mig-strategy=foo",), "unknown MIG strategy: foo"),
         (("--health-recovery=foo",), "invalid --health-recovery option: foo"),
         (("--health-clean-time=soon",), "invalid duration"),
-        (("--fail-on-init-error=maybe",), 'invalid boolean value "maybe"'),
+        (("--fail-on-init-error=maybe",), 'command line: invalid boolean value "maybe" for -fail-on-init-error'),
+        (("--imex-channel-ids=a",), 'command line: invalid value "a" for flag -imex-channel-ids'),
     ],
 )
 async def test_a_start_that_cannot_work_fails(
@@ -261,9 +262,18 @@ async def test_a_start_that_cannot_work_fails(
         command = ("serve", "nvidia", "--driver-root-ctr-path=/", *flags)
         async with plugbay.start(*command, env=environ_of(driver), stderr=-1) as plugin:
             _, err = await plugin.communicate()
-    assert plugin.returncode not in (0, None), os.fsdecode(err)
+    assert plugin.returncode == 1, "as that of NVIDIA's plugin"
     assert problem in err.decode()
     assert ("Running with config:" in err.decode()) is (not flags), "a configuration that is read is printed first"
+
+
+async def test_a_start_with_a_variable_that_cannot_be_read_fails(plugbay: Plugbay) -> None:
+    """Scenario 7."""
+    environ = {**os.environ, "FAIL_ON_INIT_ERROR": "maybe"}
+    async with plugbay.start("serve", "nvidia", env=environ, stderr=-1) as plugin:
+        _, err = await plugin.communicate()
+    assert plugin.returncode == 1
+    assert 'environment: could not parse "maybe" as bool value' in err.decode()
 
 
 async def test_devices_are_shown_without_a_kubelet(plugbay: Plugbay, nvml_library: Path) -> None:

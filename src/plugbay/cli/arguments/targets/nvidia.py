@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -107,7 +107,6 @@ def from_options(args: argparse.Namespace) -> Sequence[Member]:
     import os
 
     from plugbay.errors import UsageError
-    from plugbay.plugins.nvidia.config.arguments import parse_flags
     from plugbay.plugins.nvidia.serving.settings import NodeSettings
     from plugbay.plugins.nvidia.serving.source import NvidiaSource
     from plugbay.sdk.cdi.directory import CDI_DIRECTORY
@@ -115,7 +114,7 @@ def from_options(args: argparse.Namespace) -> Sequence[Member]:
     words = [
         f"--{flag.names[0]}={value}" for flag in _flags() for value in getattr(args, f"{_PREFIX}{flag.names[0]}") or ()
     ]
-    arguments, environment = parse_flags(words, os.environ)
+    arguments, environment = _layers(words)
     _choose_kubelet(args, arguments, environment)
     directory = getattr(args, "cdi_directory", None) or CDI_DIRECTORY
     root = args.machine_root.absolute()
@@ -124,6 +123,33 @@ def from_options(args: argparse.Namespace) -> Sequence[Member]:
         raise UsageError("--machine-root: the pods have the machine's files at /")
     settings = NodeSettings(arguments, environment, dict(os.environ), root, directory.absolute(), elsewhere)
     return [NvidiaSource(settings, early=getattr(args, "early_worker", None))]
+
+
+def _layers(words: Sequence[str]) -> tuple[Layer, Layer]:
+    """The settings of flags and of the environment.
+
+    Raises:
+        InvalidNvidiaConfig: a value cannot be read. It is no misuse of ours: NVIDIA's plugin exits with 1 then.
+    """
+    import os
+
+    from plugbay.plugins.nvidia.config.arguments import parse_arguments, parse_environment
+    from plugbay.plugins.nvidia.config.places import COMMAND_LINE, ENVIRONMENT
+
+    with _as_configuration(ENVIRONMENT):
+        environment = parse_environment(os.environ)
+    with _as_configuration(COMMAND_LINE):
+        return parse_arguments(words), environment
+
+
+@contextlib.contextmanager
+def _as_configuration(source: str) -> Iterator[None]:
+    from plugbay.errors import InvalidNvidiaConfig, UsageError
+
+    try:
+        yield
+    except UsageError as error:
+        raise InvalidNvidiaConfig(str(error), source=source) from error
 
 
 def _choose_kubelet(args: argparse.Namespace, arguments: Layer, environment: Layer) -> None:
@@ -151,14 +177,13 @@ def from_settings(entry: ConfigEntry, directory: Path, *, pod: Path | None) -> S
     """The settings are the flags without their dashes, such as ``mig-strategy: mixed``; the environment counts too."""
     import os
 
-    from plugbay.plugins.nvidia.config.arguments import parse_flags
     from plugbay.plugins.nvidia.serving.settings import NodeSettings
     from plugbay.plugins.nvidia.serving.source import NvidiaSource
 
     files = {option.removeprefix("--") for option in FILE_OPTIONS}
     texts = {name: _text(value) for name, value in entry.settings.items()}
     texts |= {name: str(directory / text) for name, text in texts.items() if name in files and text}
-    arguments, environment = parse_flags([f"--{name}={text}" for name, text in texts.items()], os.environ)
+    arguments, environment = _layers([f"--{name}={text}" for name, text in texts.items()])
     settings = NodeSettings(arguments, environment, dict(os.environ), elsewhere=pod is not None)
     return [NvidiaSource(settings)]
 
