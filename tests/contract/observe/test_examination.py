@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import threading
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from plugbay.cli.see.options import chosen_places
 from plugbay.observe.doctor.evidence import reading
 from plugbay.observe.doctor.evidence.host import Host
 from plugbay.observe.page import examining
@@ -105,3 +107,14 @@ async def test_one_that_takes_too_long_is_said_and_ends_with_the_page(
     with pytest.raises(HttpError, match="has not ended within"):
         await examination.diagnosis()
     await examination.close()
+
+
+async def test_a_host_that_was_named_from_here_is_examined_and_not_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "node/k/device-plugins").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    args = argparse.Namespace(host="node", root="node/k", node=False, status=[])
+    async with asyncio.timeout(20):
+        diagnosis = await NodeExamination(chosen_places(args), SystemClock()).diagnosis()
+    assert v1.text(diagnosis, "root") == "/k"
