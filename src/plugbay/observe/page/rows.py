@@ -7,7 +7,8 @@ what was seen, and becomes JSON when it is sent: ten thousand of them are there 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
+from datetime import datetime
 from typing import Final, TypeAlias
 
 from plugbay.documents import Json
@@ -30,6 +31,7 @@ class NodeRow:
 
     Attributes:
         problems: sentences about sources that could not be read.
+        checkpoint: without the moment at which it was written, as a file that is only written anew is not a change.
     """
 
     root: str
@@ -37,6 +39,7 @@ class NodeRow:
     problems: tuple[str, ...]
     checkpoint: CheckpointFile | None
     rejections: tuple[tuple[str, int], ...]
+    checkpoint_written: datetime | None = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +93,9 @@ def node_row(view: ObservedNode) -> NodeRow:
         view.root,
         view.is_partial,
         tuple(problem.sentence for problem in view.problems),
-        None if checkpoint is None else replace(checkpoint, written=None),  # else each reading would be a change
+        None if checkpoint is None else replace(checkpoint, written=None),
         tuple(sorted((view.rejections or {}).items())),
+        None if checkpoint is None else checkpoint.written,
     )
 
 
@@ -110,11 +114,12 @@ def row_object(row: PageRow) -> Json:
         case SocketView():
             return socket_object(row)
         case NodeRow():
+            file = row.checkpoint and replace(row.checkpoint, written=row.checkpoint_written)
             return {
                 "kubeletRoot": row.root,
                 "partial": row.is_partial,
                 "problems": list(row.problems),
-                "checkpoint": None if row.checkpoint is None else checkpoint_object(row.checkpoint),
+                "checkpoint": None if file is None else checkpoint_object(file),
                 "rejections": dict(row.rejections),
             }
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from plugbay.observe.page.live import LiveNode
 from plugbay.observe.page.rows import NODE
-from plugbay.observe.view import ObservedNode, ReadingProblem, Witness
+from plugbay.observe.view import CheckpointFile, ObservedNode, ReadingProblem, Witness
 from tests.unit.observe.page.test_rows import GPU, NOW, WEB, device, node
 
 
@@ -107,3 +109,12 @@ async def test_a_kubelet_that_restarts_has_lost_no_device_on_the_page() -> None:
     assert f"d {GPU} a" in dict(state["put"])
     assert dict(state["put"])[NODE]["problems"] == ["gone"]
     assert [event["text"] for event in state["events"]] == ["gone"]
+
+
+async def test_the_state_tells_when_the_checkpoint_was_written_last() -> None:
+    live = LiveNode()
+    for minute in range(2):
+        written = NOW + timedelta(minutes=minute)
+        await live.show(replace(node(), checkpoint=CheckpointFile(path="/k/checkpoint", written=written)))
+    state = dict(json.loads(await live.state())["put"])
+    assert state[NODE]["checkpoint"]["written"] == "2026-01-01T00:01:00Z"
