@@ -38,6 +38,9 @@ def places(tmp_path: Path) -> NodePlaces:
     places = places_of(tmp_path, host=tmp_path / "host", is_own=False)
     places.kubelet.device_plugins.mkdir()
     write(places, "gpu-0", "gpu-1", "gpu-10", "gpu-2")
+    name = places.host / "etc/hostname"
+    name.parent.mkdir(parents=True)
+    name.write_text("Node-7\n")
     return places
 
 
@@ -121,9 +124,10 @@ async def test_keyboard_and_screen_reader_reach_all(places: NodePlaces) -> None:
         await dialog.wait_for()
         await page.keyboard.press("Escape")
         await playwright.expect(dialog).to_have_count(0)
+        assert await page.title() == "Devices of node-7"
         tree = await page.locator("body").aria_snapshot()
         for part in (
-            'heading "plugbay"',
+            'heading "node-7"',
             'searchbox "Search devices and pods"',
             'heading "Resources"',
             "What happened",
@@ -257,4 +261,5 @@ async def test_without_javascript_there_is_the_table(places: NodePlaces) -> None
     async with browsed(places, "desk", java_script_enabled=False) as page:
         await page.get_by_role("rowheader", name=GPU).first.wait_for()
         assert page.url.endswith("/table")
+        assert await page.title() == "Devices of node-7"
         assert await page.get_by_role("cell", name="gpu-1", exact=True).count() == 1

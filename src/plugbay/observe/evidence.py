@@ -57,6 +57,7 @@ class NodeEvidence:
     """All answers.
 
     Attributes:
+        host_name: of the machine; empty where it cannot be told.
         pods: of PodResources; None when it was not asked, or did not answer.
         only_pod: namespace and name of the pod that was asked for, when ``pods`` has no other.
         allocatable: as ``pods``.
@@ -70,6 +71,7 @@ class NodeEvidence:
     taken: datetime
     root: str
     checkpoint: CheckpointEvidence
+    host_name: str = ""
     pods: tuple[PodResources, ...] | None = None
     only_pod: tuple[str, str] | None = None
     allocatable: AllocatableResources | None = None

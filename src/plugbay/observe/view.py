@@ -281,12 +281,14 @@ class ObservedNode:
     Attributes:
         taken: when it was read.
         root: the kubelet's root.
+        name: the node's name by our node, else by that of the host; empty where it cannot be told.
         rejections: pods that were not admitted, by reason; None when nothing tells.
         problems: sources that could not be read.
     """
 
     taken: datetime
     root: str
+    name: str = ""
     resources: tuple[ResourceView, ...] = ()
     sockets: tuple[SocketView, ...] = ()
     exclusive: ExclusiveView = ExclusiveView()

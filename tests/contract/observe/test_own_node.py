@@ -94,6 +94,7 @@ async def test_our_node_tells_holders_reasons_and_refused_pods(root: Path) -> No
             (resource.plugin.socket, True)
         ]
         assert sum((view.rejections or {}).values()) == 1
+        assert view.name == "n1"
         labels = {metric.name: [set(labels) for labels, _ in metric.samples] for metric in node_metrics(view).metrics}
         for name, expected in OWN.items():
             assert all(found == expected for found in labels[name])

@@ -18,10 +18,11 @@ import pytest
 
 from plugbay.observe.evidence import CheckpointEvidence
 from plugbay.observe.joining.node import join
-from plugbay.observe.places import is_own_root
+from plugbay.observe.places import HOST, is_own_root
 from plugbay.observe.reading import node
 from plugbay.observe.reading.checkpoint_file import read_checkpoint
 from plugbay.observe.reading.cpu_state import read_cpu_state
+from plugbay.observe.reading.host_name import read_host_name
 from plugbay.observe.reading.meeting import reachable
 from plugbay.observe.reading.node import read_node
 from plugbay.observe.reading.pages import read_plugin_status
@@ -210,3 +211,19 @@ def test_a_socket_below_a_long_path_is_met_as_any_other(tmp_path: Path) -> None:
     assert (listens.pid, problems) == (os.getpid(), ())
     ((left,), _) = read_sockets(directory, proc=Path("/proc"))
     assert not left.is_listening
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [("node-7\n", "node-7"), ("# the name\n\n Node-7 \nother\n", "node-7"), ("", ""), (None, "")],
+    ids=["plain", "with a comment", "empty", "no file"],
+)
+def test_the_name_of_a_host_is_read_where_it_is_mounted(tmp_path: Path, content: str | None, name: str) -> None:
+    if content is not None:
+        (tmp_path / "etc").mkdir()
+        (tmp_path / "etc/hostname").write_text(content)
+    assert read_host_name(tmp_path) == name
+
+
+def test_this_machine_has_its_own_name() -> None:
+    assert read_host_name(HOST) == socket.gethostname().lower()

@@ -163,6 +163,7 @@ class NodeRoutes:
 
     async def devices(self, request: Request) -> Response:
         devices = devices_object(self._manager, self._pods)
+        devices["node"] = self._node.name
         devices["rejections"] = dict(self._engine.admission.rejections)
         shown = await joined(json_pieces(devices))
         return Response(body=shown.encode() + b"\n", content_type=JSON)

@@ -22,6 +22,7 @@ def join(evidence: NodeEvidence) -> ObservedNode:
     return ObservedNode(
         taken=evidence.taken,
         root=evidence.root,
+        name=v1.text(evidence.node, "node") or evidence.host_name,
         resources=tuple(_resource(name, sorted(ids[name]), offers, held, paths) for name in sorted(ids)),
         sockets=evidence.sockets,
         exclusive=joined_exclusive(evidence),

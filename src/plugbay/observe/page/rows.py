@@ -34,6 +34,7 @@ class NodeRow:
         checkpoint: without the moment at which it was written, as a file that is only written anew is not a change.
     """
 
+    name: str
     root: str
     is_partial: bool
     problems: tuple[str, ...]
@@ -90,6 +91,7 @@ def rows_of(view: ObservedNode) -> Rows:
 def node_row(view: ObservedNode) -> NodeRow:
     checkpoint = view.checkpoint
     return NodeRow(
+        view.name,
         view.root,
         view.is_partial,
         tuple(problem.sentence for problem in view.problems),
@@ -116,6 +118,7 @@ def row_object(row: PageRow) -> Json:
         case NodeRow():
             file = row.checkpoint and replace(row.checkpoint, written=row.checkpoint_written)
             return {
+                "name": row.name,
                 "kubeletRoot": row.root,
                 "partial": row.is_partial,
                 "problems": list(row.problems),

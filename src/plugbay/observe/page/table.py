@@ -19,11 +19,12 @@ def table_page(view: ObservedNode, *, search: str = "") -> str:
     rows = [_device(resource, device) for resource, device in found]
     wanted = [row for row in rows if search.lower() in " ".join(row).lower()]
     notes = "".join(f"<li>{_text(problem.sentence)}</li>" for problem in view.problems)
+    title = _text(f"Devices of {view.name or 'this node'}")
     parts = (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Devices of this node</title>',
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         '<link rel="stylesheet" href="page.css"><link rel="icon" href="icon.svg"></head>',
-        '<body class="plain"><main><h1>Devices of this node</h1>',
+        f'<body class="plain"><main><h1>{title}</h1>',
         f"<p>Read at {_moment(view.taken)} from {_text(view.root)}. ",
         'Load the page again for a newer state, or see <a href="./">the live page</a>, which needs JavaScript.</p>',
         f'<ul class="notes">{notes}</ul>' if notes else "",

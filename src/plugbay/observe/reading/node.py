@@ -10,6 +10,7 @@ from plugbay.observe.evidence import CheckpointEvidence, KnownPod, NodeEvidence
 from plugbay.observe.places import NodePlaces
 from plugbay.observe.reading.checkpoint_file import read_checkpoint, written_at
 from plugbay.observe.reading.cpu_state import ExclusiveCpus, read_cpu_state
+from plugbay.observe.reading.host_name import read_host_name
 from plugbay.observe.reading.pages import read_node_devices, read_plugin_status
 from plugbay.observe.reading.pod_names import read_pod_names
 from plugbay.observe.reading.podresources import DEADLINE_S, AllowedCalls, ask_pod_resources
@@ -51,6 +52,7 @@ async def read_node(
         taken=now,
         root=str(places.kubelet.root),
         checkpoint=checkpoint,
+        host_name=files.host_name,
         pods=answers.pods,
         only_pod=pod,
         allocatable=answers.allocatable,
@@ -66,6 +68,7 @@ async def read_node(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Files:
     checkpoint: CheckpointEvidence
+    host_name: str
     known_pods: dict[str, KnownPod]
     node: Json | None
     sockets: tuple[SocketView, ...]
@@ -80,6 +83,7 @@ def _read_files(places: NodePlaces, timeout_s: float) -> _Files:
     exclusive_cpus, without_cpus = read_cpu_state(places.cpu_state)
     return _Files(
         checkpoint=read_checkpoint(places.kubelet.checkpoint),
+        host_name=read_host_name(places.host),
         known_pods=known_pods,
         node=node,
         sockets=sockets,

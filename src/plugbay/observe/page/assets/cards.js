@@ -70,7 +70,11 @@ function socketLine(row) {
 
 export function showNode() {
   if (!node.row) return;
-  byId("root").textContent = plain(node.row.kubeletRoot);
+  if (node.row.name) {
+    byId("node").textContent = plain(node.row.name);
+    document.title = plain(`Devices of ${node.row.name}`);
+  }
+  byId("root").textContent = plain(`plugbay · ${node.row.kubeletRoot}`);
   const notes = byId("notes");
   notes.hidden = !node.row.problems.length;
   fill(notes, ...node.row.problems.map((sentence) => make("p", {}, sentence)));
