@@ -25,6 +25,7 @@ from plugbay.observe.view import (
     ObservedNode,
     PluginView,
     ReadingProblem,
+    RejectedPod,
     ResourceView,
     SocketView,
     Witness,
@@ -115,6 +116,7 @@ def node() -> ObservedNode:
             ResourceView(name=GPU, capacity=9, allocatable=4, devices=tuple(devices), plugin=plugins[0]),
             ResourceView(name="example.com/fpga", capacity=1, allocatable=0, plugin=plugins[1]),
         ),
+        rejected=(RejectedPod(namespace="lab", pod="train", uid="u2", reason="OutOfpods", message="none left", at=AT),),
         sockets=(SocketView(name="gpu.sock", made=AT), SocketView(name="other.sock", made=AT, pid=7, command="other")),
     )
 

@@ -19,7 +19,15 @@ from plugbay.model.edits import ContainerEdits
 from plugbay.observe.page.live import LiveNode
 from plugbay.observe.page.serving import PageSettings, serve_node_page, serve_page
 from plugbay.observe.places import NodePlaces, places_of
-from plugbay.observe.view import DeviceView, ObservedNode, PluginMoment, PluginView, ResourceView, SocketView
+from plugbay.observe.view import (
+    DeviceView,
+    ObservedNode,
+    PluginMoment,
+    PluginView,
+    RejectedPod,
+    ResourceView,
+    SocketView,
+)
 from plugbay.ops.clock import SystemClock
 from plugbay.ops.listening import TcpAddress
 from plugbay.wire.convert import edits_to_pb
@@ -28,6 +36,7 @@ playwright = pytest.importorskip("playwright.async_api", reason="playwright is n
 CHROMIUM = shutil.which("chromium") or ""
 GPU = "example.com/gpu"
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"
+AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SIZES = {"phone": (390, 844, "dark"), "desk": (1440, 900, "light"), "wall": (2560, 1440, "dark")}
 
 pytestmark = [pytest.mark.e2e, pytest.mark.skipif(not CHROMIUM, reason="there is no chromium")]
@@ -87,6 +96,11 @@ async def browsed(
         yield page
         await browser.close()
     assert not [each for each in complaints if not complains_of or complains_of not in each]
+
+
+def serving(live: LiveNode, places: NodePlaces) -> AbstractAsyncContextManager[str]:
+    """The page of what is shown by hand."""
+    return serve_page(live, places, PageSettings(address=TcpAddress("127.0.0.1", 0)), SystemClock())
 
 
 def labels(page: Any) -> Any:
@@ -186,20 +200,18 @@ async def test_thousands_of_devices_can_be_reached_and_searched(places: NodePlac
 
 
 async def test_a_plugin_shows_its_life_and_a_socket_what_is_seen_of_it(places: NodePlaces) -> None:
-    at = datetime(2026, 1, 1, 12, tzinfo=UTC)
     steps = ("registered", "sent its first list", HOSTILE)
-    life = tuple(PluginMoment(at + timedelta(seconds=step), text, "gpu.sock") for step, text in enumerate(steps))
+    life = tuple(PluginMoment(AT + timedelta(seconds=step), text, "gpu.sock") for step, text in enumerate(steps))
     plugin = PluginView(state="Live", socket="gpu.sock", registrations=3, open_streams=1, life=life)
     node = ObservedNode(
-        taken=at,
+        taken=AT,
         root="/k",
         resources=(ResourceView(name=GPU, plugin=plugin, devices=(DeviceView(id="a", is_releasing=True),)),),
-        sockets=(SocketView(name="gpu.sock", made=at), SocketView(name="other.sock", made=at, pid=7, command="other")),
+        sockets=(SocketView(name="gpu.sock", made=AT), SocketView(name="other.sock", made=AT, pid=7, command="other")),
     )
     live = LiveNode()
     await live.show(node)
-    serving = serve_page(live, places, PageSettings(address=TcpAddress("127.0.0.1", 0)), SystemClock())
-    async with browsed(places, "phone", serving=serving) as page:
+    async with browsed(places, "phone", serving=serving(live, places)) as page:
         assert await labels(page) == [f"a, {GPU}, Unknown, being released"]
         await page.get_by_role("button", name=GPU, exact=True).click()
         dialog = page.get_by_role("dialog")
@@ -218,6 +230,23 @@ async def test_a_plugin_shows_its_life_and_a_socket_what_is_seen_of_it(places: N
         await dialog.get_by_text("process 7 other listens").wait_for()
         await live.show(replace(node, sockets=()))
         await dialog.get_by_text("other.sock was removed").wait_for()
+
+
+async def test_pods_that_are_refused_are_seen(places: NodePlaces) -> None:
+    live = LiveNode()
+    node = ObservedNode(taken=AT, root="/k")
+    await live.show(node)
+    async with browsed(places, "desk", serving=serving(live, places)) as page:
+        card = page.get_by_role("region", name="Refused pods")
+        await page.locator(".figure").get_by_text("unhealthy").wait_for()
+        assert not await card.count()
+        refused = RejectedPod(namespace="lab", pod="train", uid="u", reason="UnexpectedAdmissionError", message=HOSTILE)
+        await live.show(replace(node, rejected=(refused,)))
+        await card.get_by_text("<img src=x onerror=alert(1)>\\u202e").wait_for()
+        await page.locator("#events").get_by_text("lab/train was refused, UnexpectedAdmissionError").wait_for()
+        await page.locator(".figure.bad").get_by_text("pods refused").wait_for()
+        await live.show(node)
+        await playwright.expect(card).to_have_count(0)
 
 
 async def test_a_page_goes_on_when_its_server_is_back(places: NodePlaces) -> None:

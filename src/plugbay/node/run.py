@@ -205,7 +205,7 @@ async def open_node(
         if config.api is not None and accounts is not None:
             await stack.enter_async_context(_api(config, config.api, router, name, accounts, clock))
         if config.ui is not None:
-            await stack.enter_async_context(_page(config, config.ui, clock))
+            await stack.enter_async_context(_page(config, config.ui, pods, clock))
         logger.info("node %s is ready at %s", name, config.control_socket)
         pages.is_ready = True
         stack.callback(setattr, pages, "is_ready", False)
@@ -226,15 +226,26 @@ def _facts(config: NodeConfig, node: Node, chosen: ChosenRuntime, clock: Clock) 
 
 
 @asynccontextmanager
-async def _page(config: NodeConfig, address: TcpAddress, clock: Clock) -> AsyncIterator[None]:
+async def _page(config: NodeConfig, address: TcpAddress, pods: PodTable, clock: Clock) -> AsyncIterator[None]:
     from plugbay.observe.page.serving import PageSettings, serve_node_page  # few nodes have a page
     from plugbay.observe.places import places_of
 
-    async with serve_node_page(
-        places_of(config.root, is_own=True), PageSettings(address=address, names=config.ui_names), clock
-    ) as url:
+    places, settings = places_of(config.root, is_own=True), PageSettings(address=address, names=config.ui_names)
+    rejections = Changes()
+    async with (
+        background(_tell_rejections(pods, rejections), name="rejected pods for the page"),
+        serve_node_page(places, settings, clock, told=rejections) as url,
+    ):
         logger.info("the node's page for browsers is at %s", url)
         yield
+
+
+async def _tell_rejections(pods: PodTable, changes: Changes) -> None:
+    """Notify of pods that are rejected, and of the end of such: both leave no trace in the directories of the node."""
+    watch = pods.watch()
+    while True:
+        if any(record.rejection is not None for _, record in await watch.next()):
+            changes.notify()
 
 
 def _api(

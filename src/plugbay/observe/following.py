@@ -9,6 +9,8 @@ from typing import Final
 from plugbay.kernel.watch import watch_paths
 from plugbay.observe.places import NodePlaces
 from plugbay.observe.view import ObservedNode
+from plugbay.ops.changes import Changes
+from plugbay.ops.tasks import first
 
 SETTLE_S: Final = 0.2
 """The least time between two readings: what is changing now need not be read a thousand times."""
@@ -19,7 +21,11 @@ nothing when it goes on. A change begins the row of retries anew."""
 
 
 async def followed(
-    read: Callable[[], Awaitable[ObservedNode]], places: NodePlaces, *, refresh_s: float | None = None
+    read: Callable[[], Awaitable[ObservedNode]],
+    places: NodePlaces,
+    *,
+    refresh_s: float | None = None,
+    told: Changes | None = None,
 ) -> AsyncGenerator[ObservedNode, None]:
     """Views without end: one at once, then one after each change.
 
@@ -29,16 +35,24 @@ async def followed(
 
     Args:
         refresh_s: also read after so long without a change, for sources that tell of none, as pages do.
+        told: also read when this is notified, of what leaves no trace on the disk.
     """
+    told = told or Changes()
     directories = (places.kubelet.device_plugins, places.pods, places.pod_logs)
     async with watch_paths((*directories, places.kubelet.pod_resources_socket), settle_s=SETTLE_S) as changes:
         retry_s = FIRST_RETRY_S
         while True:
+            seen, settled_at = told.version, asyncio.get_running_loop().time() + SETTLE_S
             view = await read()
             yield view
-            try:
-                async with asyncio.timeout(retry_s if view.is_partial else refresh_s):
-                    await anext(changes)
+            wait_s = retry_s if view.is_partial else refresh_s
+            if await first(changes.__anext__(), _moved(told, seen, settled_at), timeout_s=wait_s):
                 retry_s = FIRST_RETRY_S
-            except TimeoutError:
+            else:
                 retry_s = min(2 * retry_s, LAST_RETRY_S)
+
+
+async def _moved(told: Changes, seen: int, settled_at: float) -> None:
+    """Return after a change, and not before a moment of the loop's clock; watched paths settle by themselves."""
+    await told.after(seen)
+    await asyncio.sleep(settled_at - asyncio.get_running_loop().time())

@@ -12,6 +12,7 @@ from plugbay.observe.view import (
     DeviceView,
     PluginMoment,
     PluginView,
+    RejectedPod,
     ResourceView,
     SocketView,
 )
@@ -63,6 +64,17 @@ def socket_object(socket: SocketView) -> Json:
         "pid": socket.pid,
         "command": socket.command,
         "problem": socket.problem,
+    }
+
+
+def rejected_object(pod: RejectedPod) -> Json:
+    return {
+        "namespace": pod.namespace,
+        "pod": pod.pod,
+        "uid": pod.uid,
+        "time": time_text(pod.at),
+        "reason": pod.reason,
+        "message": pod.message,
     }
 
 

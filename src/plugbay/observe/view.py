@@ -275,6 +275,23 @@ class CheckpointFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RejectedPod:
+    """A pod that the node did not admit, as our node tells it, until it is deleted.
+
+    Attributes:
+        at: when it was rejected.
+        reason: such as ``UnexpectedAdmissionError``.
+    """
+
+    namespace: str
+    pod: str
+    uid: str
+    reason: str
+    message: str = ""
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedNode:
     """All that could be read of a node.
 
@@ -282,7 +299,8 @@ class ObservedNode:
         taken: when it was read.
         root: the kubelet's root.
         name: the node's name by our node, else by that of the host; empty where it cannot be told.
-        rejections: pods that were not admitted, by reason; None when nothing tells.
+        rejections: the number of pods that were not admitted, by reason; None when nothing tells.
+        rejected: those of them that are not deleted yet, oldest first.
         problems: sources that could not be read.
     """
 
@@ -294,6 +312,7 @@ class ObservedNode:
     exclusive: ExclusiveView = ExclusiveView()
     checkpoint: CheckpointFile | None = None
     rejections: Mapping[str, int] | None = None
+    rejected: tuple[RejectedPod, ...] = ()
     problems: tuple[ReadingProblem, ...] = ()
 
     @property

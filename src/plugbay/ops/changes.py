@@ -24,13 +24,22 @@ class Changes:
         self._moved.set()
         self._moved = asyncio.Event()
 
+    @property
+    def version(self) -> int:
+        """A number that grows with each change."""
+        return self._version
+
+    async def after(self, seen: int) -> int:
+        """The version, once it is another than ``seen``. A cancelled wait loses nothing."""
+        if seen == self._version:
+            await self._moved.wait()
+        return self._version
+
     async def __aiter__(self) -> AsyncIterator[None]:
         """One item at once, then one after each change or burst of changes."""
         seen = -1
         while True:
-            if seen == self._version:
-                await self._moved.wait()
-            seen = self._version
+            seen = await self.after(seen)
             yield
 
 

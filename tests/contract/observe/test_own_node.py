@@ -95,6 +95,11 @@ async def test_our_node_tells_holders_reasons_and_refused_pods(root: Path) -> No
         ]
         assert sum((view.rejections or {}).values()) == 1
         assert view.name == "n1"
+        (rejected,) = view.rejected
+        assert (rejected.namespace, rejected.pod) == ("default", "too-many")
+        assert rejected.reason == "UnexpectedAdmissionError"
+        assert "Requested: 9, Available: 1" in rejected.message
+        assert rejected.at is not None
         labels = {metric.name: [set(labels) for labels, _ in metric.samples] for metric in node_metrics(view).metrics}
         for name, expected in OWN.items():
             assert all(found == expected for found in labels[name])

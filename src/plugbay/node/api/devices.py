@@ -47,6 +47,20 @@ def _holders(manager: DeviceManager, pods: PodTable) -> Iterator[Json]:
             }
 
 
+def rejected_pods(pods: PodTable) -> Iterator[Json]:
+    """The pods that the node did not admit and that are not deleted yet, oldest first; for `json_pieces`, too."""
+    for record in tuple(pods):
+        if record.rejection is not None:
+            yield {
+                "namespace": record.pod.namespace,
+                "name": record.pod.name,
+                "uid": record.uid,
+                "time": timestamp(record.started_at) if record.started_at else "",
+                "reason": record.rejection.reason,
+                "message": record.rejection.message,
+            }
+
+
 def _requester(pod: Pod) -> str:
     """The object, or the manifest, that made a pod; empty for one that a client made by itself."""
     if is_static(pod):

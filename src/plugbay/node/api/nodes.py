@@ -12,7 +12,7 @@ from plugbay.node.api.applying.configurations import apply_configuration, config
 from plugbay.node.api.applying.field_manager import FieldWriter, settled, tracked
 from plugbay.node.api.applying.options import is_apply, writer_of
 from plugbay.node.api.collections import Collections
-from plugbay.node.api.devices import devices_object
+from plugbay.node.api.devices import devices_object, rejected_pods
 from plugbay.node.api.node_settings import settings_of, status_settings_of
 from plugbay.node.api.objects import NodeFacts, Resources, node_object
 from plugbay.node.api.parameters import is_rehearsal
@@ -165,6 +165,7 @@ class NodeRoutes:
         devices = devices_object(self._manager, self._pods)
         devices["node"] = self._node.name
         devices["rejections"] = dict(self._engine.admission.rejections)
+        devices["rejected"] = rejected_pods(self._pods)
         shown = await joined(json_pieces(devices))
         return Response(body=shown.encode() + b"\n", content_type=JSON)
 

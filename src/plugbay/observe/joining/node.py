@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from plugbay.documents import Json
 from plugbay.observe.evidence import NodeEvidence
 from plugbay.observe.joining.claims import DeviceKey
 from plugbay.observe.joining.exclusive import joined_exclusive
 from plugbay.observe.joining.healths import joined_health
 from plugbay.observe.joining.holders import HeldBy, joined_holders
 from plugbay.observe.joining.offers import Offers, offers_of
-from plugbay.observe.view import DeviceView, HealthWord, ObservedNode, ResourceView
+from plugbay.observe.view import DeviceView, HealthWord, ObservedNode, RejectedPod, ResourceView
 from plugbay.printers import v1
 
 
@@ -28,6 +29,7 @@ def join(evidence: NodeEvidence) -> ObservedNode:
         exclusive=joined_exclusive(evidence),
         checkpoint=evidence.checkpoint.file,
         rejections=_rejections(evidence),
+        rejected=tuple(map(_rejected, v1.objects(evidence.node, "rejected"))),
         problems=evidence.problems,
     )
 
@@ -102,3 +104,14 @@ def _rejections(evidence: NodeEvidence) -> Mapping[str, int] | None:
         return None
     counts = v1.mapping(evidence.node, "rejections")
     return {reason: v1.number(counts, reason) for reason in sorted(counts)}
+
+
+def _rejected(pod: Json) -> RejectedPod:
+    return RejectedPod(
+        namespace=v1.text(pod, "namespace"),
+        pod=v1.text(pod, "name"),
+        uid=v1.text(pod, "uid"),
+        reason=v1.text(pod, "reason"),
+        message=v1.text(pod, "message"),
+        at=v1.moment(pod, "time"),
+    )

@@ -9,7 +9,7 @@ from typing import Final
 
 from plugbay.documents import Json
 from plugbay.observe.page.rows import DeviceRow, NodeRow, ResourceRow, RowChanges, Rows
-from plugbay.observe.view import DeviceView, HealthWord, PluginView, SocketView
+from plugbay.observe.view import DeviceView, HealthWord, PluginView, RejectedPod, SocketView
 from plugbay.values import dataclass
 
 _MOST_OF_A_KIND: Final = 8
@@ -23,6 +23,7 @@ class HappeningKind(Enum):
     UNHEALTHY = "unhealthy"
     HELD = "held"
     FREED = "freed"
+    REJECTED = "rejected"
     PLUGIN = "plugin"
     PROBLEM = "problem"
 
@@ -34,6 +35,7 @@ _PLURALS: Final = {
     HappeningKind.UNHEALTHY: "devices are not healthy any more",
     HappeningKind.HELD: "devices were given to containers",
     HappeningKind.FREED: "devices were given back",
+    HappeningKind.REJECTED: "pods were refused",
 }
 
 
@@ -79,6 +81,8 @@ def happenings(before: Rows, changes: RowChanges, *, at: float) -> list[NodeHapp
                 found += _plugin(was, row, at)
             case (SocketView() | None as was, SocketView() as row) | (SocketView() as was, None as row):
                 found += _socket(was, row, at)
+            case (None, RejectedPod() as row):
+                found.append(_rejected(row, at))
             case (NodeRow() | None as was, NodeRow() as row):
                 found += _problems(was.problems if was else (), row.problems, at)
     return [each for group in _kinds(found) for each in _few(group, at)]
@@ -167,6 +171,12 @@ def _of_socket(was: SocketView | None, now: SocketView | None) -> str:
     if was.is_listening != now.is_listening:
         return "has a process that listens again" if now.is_listening else "has no process that listens any more"
     return ""
+
+
+def _rejected(row: RejectedPod, at: float) -> NodeHappening:
+    pod = f"{row.namespace}/{row.pod}"
+    why = f"{row.reason}: {row.message}" if row.message else row.reason
+    return NodeHappening(at, HappeningKind.REJECTED, f"{pod} was refused, {why}", pod=pod)
 
 
 def _problems(was: Sequence[str], now: Sequence[str], at: float) -> Iterator[NodeHappening]:

@@ -1,7 +1,8 @@
 """A node as the rows that the page shows, by keys, so that only rows that change are sent. Pure.
 
-Keys: ``node``; ``r NAME`` for a resource; ``d NAME ID`` for a device; ``s NAME`` for a socket of a plugin. A row is
-what was seen, and becomes JSON when it is sent: ten thousand of them are there all the time.
+Keys: ``node``; ``r NAME`` for a resource; ``d NAME ID`` for a device; ``s NAME`` for a socket of a plugin; ``p UID``
+for a pod that was rejected. A row is what was seen, and becomes JSON when it is sent: ten thousand of them are there
+all the time.
 """
 
 from __future__ import annotations
@@ -16,10 +17,19 @@ from plugbay.observe.objects import (
     checkpoint_object,
     device_object,
     holder_object,
+    rejected_object,
     resource_object,
     socket_object,
 )
-from plugbay.observe.view import CheckpointFile, DeviceView, ObservedNode, PluginView, ResourceView, SocketView
+from plugbay.observe.view import (
+    CheckpointFile,
+    DeviceView,
+    ObservedNode,
+    PluginView,
+    RejectedPod,
+    ResourceView,
+    SocketView,
+)
 from plugbay.values import dataclass
 
 NODE: Final = "node"
@@ -64,7 +74,7 @@ class DeviceRow:
     device: DeviceView
 
 
-PageRow: TypeAlias = NodeRow | ResourceRow | DeviceRow | SocketView
+PageRow: TypeAlias = NodeRow | ResourceRow | DeviceRow | SocketView | RejectedPod
 Rows: TypeAlias = Mapping[str, PageRow]
 
 
@@ -115,6 +125,8 @@ def row_object(row: PageRow) -> Json:
             return row.told
         case SocketView():
             return socket_object(row)
+        case RejectedPod():
+            return rejected_object(row)
         case NodeRow():
             file = row.checkpoint and replace(row.checkpoint, written=row.checkpoint_written)
             return {
@@ -133,6 +145,8 @@ def _rows(view: ObservedNode) -> Iterator[tuple[str, PageRow]]:
         yield f"r {resource.name}", _resource(resource)
     for socket in view.sockets:
         yield f"s {socket.name}", socket
+    for pod in view.rejected:
+        yield f"p {pod.uid}", pod
     for resource in view.resources:
         for device in resource.devices:
             yield f"d {resource.name} {device.id}", DeviceRow(resource.name, device)

@@ -24,6 +24,7 @@ from plugbay.observe.page.table import table_page
 from plugbay.observe.places import NodePlaces
 from plugbay.observe.reading.node import read_node
 from plugbay.observe.view import ObservedNode
+from plugbay.ops.changes import Changes
 from plugbay.ops.clock import Clock
 from plugbay.ops.http import serve_http
 from plugbay.ops.http_access import Access
@@ -61,23 +62,27 @@ class PageSettings:
 
 
 @asynccontextmanager
-async def serve_node_page(places: NodePlaces, settings: PageSettings, clock: Clock) -> AsyncIterator[str]:
-    """Follow a node and serve its page until the context ends; else as `serve_page`."""
+async def serve_node_page(
+    places: NodePlaces, settings: PageSettings, clock: Clock, *, told: Changes | None = None
+) -> AsyncIterator[str]:
+    """Follow a node and serve its page until the context ends; ``told`` as in `followed`, else as `serve_page`."""
 
     async def read() -> ObservedNode:
         return await asyncio.to_thread(join, await read_node(places, now=clock.now()))
 
     live = LiveNode()
     async with serve_page(live, places, settings, clock) as url:
-        async with background(keep_following(live, read, places), name="follow the node"):
+        async with background(keep_following(live, read, places, told=told), name="follow the node"):
             yield url
 
 
-async def keep_following(live: LiveNode, read: Callable[[], Awaitable[ObservedNode]], places: NodePlaces) -> None:
+async def keep_following(
+    live: LiveNode, read: Callable[[], Awaitable[ObservedNode]], places: NodePlaces, *, told: Changes | None = None
+) -> None:
     """Follow a node without end. A fault of the page is logged: it must not end the node whose page it is."""
     while True:
         try:
-            async with aclosing(followed(read, places)) as views:
+            async with aclosing(followed(read, places, told=told)) as views:
                 await live.follow(views)
         except Exception:  # supervising
             _log.exception("the node's page met a fault and stays as it is for %g s; the node goes on", _AGAIN_S)

@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Final
 
-from plugbay.observe.view import DeviceView, ObservedNode, ResourceView
+from plugbay.observe.view import DeviceView, ObservedNode, RejectedPod, ResourceView
 
 _COUNTS: Final = ("Resource", "Capacity", "Allocatable", "Allocated", "Free", "Plugin")
+_REJECTED: Final = ("Pod", "Reason", "Message", "Since")
 _DEVICES: Final = ("Resource", "Device", "Health", "Reason", "NUMA", "Held by", "Since", "Paths")
 
 
@@ -29,6 +30,7 @@ def table_page(view: ObservedNode, *, search: str = "") -> str:
         'Load the page again for a newer state, or see <a href="./">the live page</a>, which needs JavaScript.</p>',
         f'<ul class="notes">{notes}</ul>' if notes else "",
         _table("Resources", _COUNTS, map(_counts, view.resources)),
+        _table("Refused pods", _REJECTED, map(_rejected, view.rejected)) if view.rejected else "",
         '<form method="get" action="table" role="search"><label>Search <input type="search" name="search" '
         f'value="{escape(search)}"></label> <button>Search</button></form>',
         _table(f"Devices: {len(wanted)} of {len(rows)}", _DEVICES, wanted),
@@ -41,6 +43,10 @@ def _counts(resource: ResourceView) -> tuple[str, ...]:
     numbers = (resource.capacity, resource.allocatable, resource.allocated, resource.free)
     plugin = "" if resource.plugin is None else resource.plugin.state
     return (resource.name, *("unknown" if number is None else str(number) for number in numbers), plugin)
+
+
+def _rejected(pod: RejectedPod) -> tuple[str, ...]:
+    return (f"{pod.namespace}/{pod.pod}", pod.reason, pod.message, _moment(pod.at) if pod.at else "")
 
 
 def _device(resource: ResourceView, device: DeviceView) -> tuple[str, ...]:

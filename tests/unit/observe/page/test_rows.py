@@ -23,6 +23,7 @@ from plugbay.observe.view import (
     ObservedNode,
     PluginView,
     ReadingProblem,
+    RejectedPod,
     ResourceView,
     SocketView,
     Witness,
@@ -33,6 +34,7 @@ GPU = "example.com/gpu"
 HEALTHY = DeviceHealth(word=HealthWord.HEALTHY)
 SICK = DeviceHealth(word=HealthWord.UNHEALTHY, reason="XidError")
 WEB = DeviceHolder(container="main", pod="web", namespace="default", uid="u1")
+REJECTED = RejectedPod(namespace="lab", pod="train", uid="u2", reason="UnexpectedAdmissionError", message="none left")
 HOSTILE = "\x1b[2J<script>alert(1)</script>\u202e&\n"
 
 
@@ -106,6 +108,15 @@ def test_a_time_line_tells_of_plugins_and_of_sources() -> None:
     assert told(node(problems=late), node()) == [(HappeningKind.PROBLEM, "all sources can be read again")]
 
 
+def test_a_time_line_tells_of_pods_that_are_refused() -> None:
+    refused = replace(node(), rejected=(REJECTED,))
+    text = "lab/train was refused, UnexpectedAdmissionError: none left"
+    assert told(node(), refused) == [(HappeningKind.REJECTED, text)]
+    assert told(refused, node()) == told(refused, refused) == []
+    many = replace(node(), rejected=tuple(replace(REJECTED, uid=str(number)) for number in range(9)))
+    assert told(node(), many) == [(HappeningKind.REJECTED, "9 pods were refused")]
+
+
 def test_a_time_line_tells_of_sockets_on_any_kubelet() -> None:
     made, listens = SocketView(name="a.sock", made=NOW), SocketView(name="a.sock", made=NOW, pid=7, command="plug")
     bare = node()
@@ -165,8 +176,11 @@ def test_hostile_names_are_harmless_in_the_table() -> None:
     assert "script" not in seen.tags
     assert "\x1b" not in page
     assert "\u202e" not in page
+    refused = replace(REJECTED, pod=HOSTILE, message=HOSTILE, at=NOW)
     seen = Tags()
-    seen.feed(table_page(node(hostile)))
+    seen.feed(table_page(replace(node(hostile), rejected=(refused,))))
+    assert "script" not in seen.tags
+    assert "UnexpectedAdmissionError" in seen.text
     assert "\\x1b[2J<script>alert(1)</script>\\u202e&\\n" in seen.text
 
 

@@ -1,9 +1,10 @@
 // What stands beside the devices: figures, resources with their last hour, plugins, and what the node lacks.
 
 import { age, byId, fill, make, natural, plain } from "./elements.js";
-import { counts, devices, node, pods, resources, samples, sockets } from "./rows.js";
+import { counts, devices, node, podOf, pods, rejected, resources, samples, sockets } from "./rows.js";
 import { spark } from "./sparks.js";
 
+const MOST_REJECTED = 20;
 const WELL = new Set(["Live", "streaming"]); // The words of a node and of a plugin of plugbay.
 const known = (number) => (number === null ? "unknown" : String(number));
 
@@ -12,6 +13,7 @@ export function showFigures() {
     [devices.size, "devices"], [counts.held, "held"], [devices.size - counts.held, "not held"],
     [counts.sick, "unhealthy", counts.sick ? "bad" : ""], [pods.size, "pods with devices"], [resources.size, "resources"],
   ];
+  if (rejected.size) figures.push([rejected.size, "pods refused", "bad"]);
   fill(byId("figures"), ...figures.map(([count, label, more = ""]) =>
     make("div", { class: `figure ${more}` }, make("b", {}, String(count)), make("span", {}, label))));
 }
@@ -37,6 +39,20 @@ function resourceCard(row) {
       make("span", {}, `allocated ${row.allocated}`), make("span", {}, `free ${known(row.free)}`),
       row.unhealthy ? make("span", {}, `unhealthy ${row.unhealthy}`) : null),
     spark(row.resourceName, samples.get(row.resourceName) ?? []));
+}
+
+// The newest first; a pod that is deleted is not there any more.
+export function showRejected() {
+  byId("rejected").hidden = !rejected.size;
+  const newest = [...rejected.values()].sort((one, other) => Date.parse(other.time) - Date.parse(one.time));
+  const more = newest.length - MOST_REJECTED;
+  fill(byId("rejected-pods"), ...newest.slice(0, MOST_REJECTED).map(rejectedLine),
+    ...(more > 0 ? [make("li", { "data-key": "more", class: "empty" }, `and ${more} more`)] : []));
+}
+
+function rejectedLine(row) {
+  return make("li", { "data-key": row.uid },
+    make("b", {}, podOf(row)), make("span", {}, ` ${row.reason}${row.time ? `, ${age(row.time)} ago` : ""}`), make("p", {}, row.message));
 }
 
 export function showPlugins() {

@@ -1,6 +1,6 @@
 // The live page of a node: takes what the server sends as it changes, and shows it at most once in a frame.
 
-import { showFigures, showLegend, showNode, showPlugins, showResources } from "./cards.js";
+import { showFigures, showLegend, showNode, showPlugins, showRejected, showResources } from "./cards.js";
 import { redrawAll } from "./dense.js";
 import { showDetail } from "./details.js";
 import "./doctor.js";
@@ -73,7 +73,7 @@ function show() {
 
 function showAll() {
   frame = 0;
-  for (const part of [showNode, showFigures, showTiles, showResources, showPlugins, showEvents, showFound, showDetail]) {
+  for (const part of [showNode, showFigures, showTiles, showResources, showRejected, showPlugins, showEvents, showFound, showDetail]) {
     try {
       part();
     } catch (error) {
@@ -123,6 +123,7 @@ showLegend();
 setInterval(() => {
   if (document.hidden || !resources.size) return;
   showResources();
+  showRejected();
   showPlugins();
   showDetail();
 }, AGES_MS);

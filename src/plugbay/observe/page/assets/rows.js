@@ -8,6 +8,7 @@ const MOST_EVENTS = 500;
 export const devices = new Map();
 export const resources = new Map();
 export const sockets = new Map();
+export const rejected = new Map(); // Pods that the node did not admit, by UID.
 export const samples = new Map();
 export const pods = new Map(); // How many devices each holds.
 export const counts = { held: 0, sick: 0 };
@@ -53,9 +54,9 @@ function count(row, step) {
   }
 }
 
-const placeOf = { d: devices, r: resources, s: sockets };
+const placeOf = { d: devices, r: resources, s: sockets, p: rejected };
 
-// The key of a device is its whole row's, those of resources and sockets are their names.
+// The key of a device is its whole row's; resources and sockets have their names, and pods their UIDs.
 const nameOf = (key) => (key[0] === "d" ? key : key.slice(2));
 
 export function put(key, row) {
@@ -80,6 +81,7 @@ export function* keys() {
   yield* devices.keys();
   for (const name of resources.keys()) yield `r ${name}`;
   for (const name of sockets.keys()) yield `s ${name}`;
+  for (const uid of rejected.keys()) yield `p ${uid}`;
 }
 
 export function remember(lastHour) {
