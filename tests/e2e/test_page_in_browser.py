@@ -24,9 +24,11 @@ from plugbay.observe.view import (
     ObservedNode,
     PluginMoment,
     PluginView,
+    ReadingProblem,
     RejectedPod,
     ResourceView,
     SocketView,
+    Witness,
 )
 from plugbay.ops.clock import SystemClock
 from plugbay.ops.listening import TcpAddress
@@ -232,6 +234,28 @@ async def test_a_plugin_shows_its_life_and_a_socket_what_is_seen_of_it(places: N
         await dialog.get_by_text("other.sock was removed").wait_for()
 
 
+async def test_a_kubelet_that_does_not_answer_is_told_where_the_page_says_that_it_is_live(places: NodePlaces) -> None:
+    live = LiveNode()
+    silent = (ReadingProblem(Witness.POD_RESOURCES, "the kubelet hangs"),)
+    node = ObservedNode(taken=AT, root="/k", resources=(ResourceView(name=GPU, devices=(DeviceView(id="a"),)),))
+    async with browsed(places, "phone", serving=serving(live, places)) as page:
+        said = page.locator("#live")
+        await playwright.expect(said).to_have_text("reading the node")
+        await page.get_by_text("The node is being read for the first time.").wait_for()
+        await live.show(replace(node, problems=silent))
+        await playwright.expect(said).to_have_text("live, incomplete")
+        await page.get_by_role("alert").get_by_text("shown as files have them").wait_for()
+        await live.show(node)
+        await playwright.expect(said).to_have_text("live")
+        await playwright.expect(page.get_by_role("alert")).to_have_count(0)
+        await live.show(ObservedNode(taken=AT, root="/k", problems=silent))
+        await playwright.expect(said).to_contain_text("not live: as of")
+        assert len(await labels(page)) == 1
+        await page.goto(f"{page.url}table")
+        await page.get_by_text("shown as they were when all sources could be read").wait_for()
+        await page.get_by_text("the kubelet hangs").wait_for()
+
+
 async def test_pods_that_are_refused_are_seen(places: NodePlaces) -> None:
     live = LiveNode()
     node = ObservedNode(taken=AT, root="/k")
@@ -276,7 +300,7 @@ async def test_a_page_goes_on_when_its_server_is_back(places: NodePlaces) -> Non
             await page.get_by_role("button", name="gpu-3, ").wait_for()
             names = [label.partition(",")[0] for label in await labels(page)]
             assert names == ["gpu-1", "gpu-3"]
-            await playwright.expect(page.locator("#live")).to_have_text("live")
+            await playwright.expect(page.locator("#live")).to_have_text("live, incomplete")  # there is no kubelet
             again.set()
 
 

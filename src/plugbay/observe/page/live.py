@@ -14,6 +14,7 @@ from plugbay.observe.page.history import History, events_json
 from plugbay.observe.page.rows import (
     NODE,
     DeviceRow,
+    NodeRow,
     PageRow,
     RowChanges,
     Rows,
@@ -60,7 +61,9 @@ class LiveNode:
         """Take a view in; its rows are compared apart from the event loop."""
         is_first = self.view is None
         is_less = view.is_partial and self.view is not None and not self.view.is_partial
-        rows = {**self._rows, NODE: node_row(view)} if is_less else await asyncio.to_thread(rows_of, view)
+        rows = (
+            {**self._rows, NODE: node_row(view, kept=self.view)} if is_less else await asyncio.to_thread(rows_of, view)
+        )
         at = view.taken.timestamp()
         changes, found = await asyncio.to_thread(_compared, self._rows, rows, at)
         found = [] if is_first else found
@@ -76,6 +79,12 @@ class LiveNode:
             self._recent.append((self._version, event))
         self._moved.set()
         self._moved = asyncio.Event()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about what the newest view lacks."""
+        row = self._rows.get(NODE)
+        return (*filter(None, (row.lacking,)), *row.problems) if isinstance(row, NodeRow) else ()
 
     async def state(self) -> bytes:
         """All rows and the last hour, as JSON."""

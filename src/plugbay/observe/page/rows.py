@@ -20,8 +20,10 @@ from plugbay.observe.objects import (
     rejected_object,
     resource_object,
     socket_object,
+    time_text,
 )
 from plugbay.observe.view import (
+    NEEDED,
     CheckpointFile,
     DeviceView,
     ObservedNode,
@@ -29,10 +31,17 @@ from plugbay.observe.view import (
     RejectedPod,
     ResourceView,
     SocketView,
+    Witness,
 )
 from plugbay.values import dataclass
 
 NODE: Final = "node"
+_KEPT: Final = "Devices and pods are shown as they were when all sources could be read."
+_LACKING: Final = {
+    frozenset({Witness.POD_RESOURCES}): "The kubelet does not answer: devices and pods are shown as files have them.",
+    frozenset({Witness.CHECKPOINT}): "The checkpoint cannot be read: pods that hold devices may be missing.",
+    NEEDED: "Neither the kubelet nor its checkpoint can be read: devices and pods may be missing.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +49,16 @@ class NodeRow:
     """The node as a whole.
 
     Attributes:
+        lacking: a sentence on what is shown while a source that knows of holders is missing; empty while none is.
+        as_of: when the devices that are shown were read, if that was before.
         problems: sentences about sources that could not be read.
         checkpoint: without the moment at which it was written, as a file that is only written anew is not a change.
     """
 
     name: str
     root: str
-    is_partial: bool
+    lacking: str
+    as_of: datetime | None
     problems: tuple[str, ...]
     checkpoint: CheckpointFile | None
     rejections: tuple[tuple[str, int], ...]
@@ -98,12 +110,18 @@ def rows_of(view: ObservedNode) -> Rows:
     return dict(_rows(view))
 
 
-def node_row(view: ObservedNode) -> NodeRow:
+def node_row(view: ObservedNode, *, kept: ObservedNode | None = None) -> NodeRow:
+    """The row of a view.
+
+    Args:
+        kept: an earlier view, whose devices are shown instead, since this one lacks a source.
+    """
     checkpoint = view.checkpoint
     return NodeRow(
         view.name,
         view.root,
-        view.is_partial,
+        _KEPT if kept is not None else _lacking(view),
+        None if kept is None else kept.taken,
         tuple(problem.sentence for problem in view.problems),
         None if checkpoint is None else replace(checkpoint, written=None),
         tuple(sorted((view.rejections or {}).items())),
@@ -132,7 +150,9 @@ def row_object(row: PageRow) -> Json:
             return {
                 "name": row.name,
                 "kubeletRoot": row.root,
-                "partial": row.is_partial,
+                "partial": bool(row.lacking),
+                "lacking": row.lacking,
+                "asOf": time_text(row.as_of),
                 "problems": list(row.problems),
                 "checkpoint": None if file is None else checkpoint_object(file),
                 "rejections": dict(row.rejections),
@@ -150,6 +170,11 @@ def _rows(view: ObservedNode) -> Iterator[tuple[str, PageRow]]:
     for resource in view.resources:
         for device in resource.devices:
             yield f"d {resource.name} {device.id}", DeviceRow(resource.name, device)
+
+
+def _lacking(view: ObservedNode) -> str:
+    missing = {each.witness for each in view.problems if each.witness in NEEDED and not each.is_lasting}
+    return _LACKING[frozenset(missing)] if missing else ""
 
 
 def _resource(resource: ResourceView) -> ResourceRow:

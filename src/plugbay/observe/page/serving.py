@@ -142,9 +142,11 @@ class _Answers:
         return Response(body=_asset(name), content_type=_TYPES[Path(name).suffix], headers=SECURITY_HEADERS)
 
     async def _table(self, request: Request) -> Response:
-        if self._live.view is None:
+        view = self._live.view
+        if view is None:
             raise HttpError(503, "ServiceUnavailable", "the node is being read for the first time: ask again")
-        text = await asyncio.to_thread(table_page, self._live.view, search=request.query.get("search", ""))
+        search = request.query.get("search", "")
+        text = await asyncio.to_thread(table_page, view, notes=self._live.notes, search=search)
         return Response(body=text.encode(errors="replace"), content_type=_HTML, headers=SECURITY_HEADERS)
 
     async def _state(self, request: Request) -> Response:

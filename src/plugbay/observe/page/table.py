@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from html import escape
 from typing import Final
@@ -14,12 +14,16 @@ _REJECTED: Final = ("Pod", "Reason", "Message", "Since")
 _DEVICES: Final = ("Resource", "Device", "Health", "Reason", "NUMA", "Held by", "Since", "Paths")
 
 
-def table_page(view: ObservedNode, *, search: str = "") -> str:
-    """The page; with a search, the devices that have the text somewhere in their row."""
+def table_page(view: ObservedNode, *, notes: Sequence[str] = (), search: str = "") -> str:
+    """The page; with a search, the devices that have the text somewhere in their row.
+
+    Args:
+        notes: sentences about what the view lacks.
+    """
     found = [(resource, device) for resource in view.resources for device in resource.devices]
     rows = [_device(resource, device) for resource, device in found]
     wanted = [row for row in rows if search.lower() in " ".join(row).lower()]
-    notes = "".join(f"<li>{_text(problem.sentence)}</li>" for problem in view.problems)
+    listed = "".join(f"<li>{_text(each)}</li>" for each in notes)
     title = _text(f"Devices of {view.name or 'this node'}")
     parts = (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>',
@@ -28,7 +32,7 @@ def table_page(view: ObservedNode, *, search: str = "") -> str:
         f'<body class="plain"><main><h1>{title}</h1>',
         f"<p>Read at {_moment(view.taken)} from {_text(view.root)}. ",
         'Load the page again for a newer state, or see <a href="./">the live page</a>, which needs JavaScript.</p>',
-        f'<ul class="notes">{notes}</ul>' if notes else "",
+        f'<ul class="notes">{listed}</ul>' if notes else "",
         _table("Resources", _COUNTS, map(_counts, view.resources)),
         _table("Refused pods", _REJECTED, map(_rejected, view.rejected)) if view.rejected else "",
         '<form method="get" action="table" role="search"><label>Search <input type="search" name="search" '

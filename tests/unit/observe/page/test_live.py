@@ -107,8 +107,33 @@ async def test_a_kubelet_that_restarts_has_lost_no_device_on_the_page() -> None:
     await live.show(ObservedNode(taken=NOW, root="/k", problems=(ReadingProblem(Witness.POD_RESOURCES, "gone"),)))
     state = json.loads(await live.state())
     assert f"d {GPU} a" in dict(state["put"])
-    assert dict(state["put"])[NODE]["problems"] == ["gone"]
+    row = dict(state["put"])[NODE]
+    assert (row["problems"], row["partial"], row["asOf"]) == (["gone"], True, "2026-01-01T00:00:00Z")
+    assert live.notes == ("Devices and pods are shown as they were when all sources could be read.", "gone")
     assert [event["text"] for event in state["events"]] == ["gone"]
+    await live.show(node(device("a")))
+    assert not live.notes
+
+
+@pytest.mark.parametrize(
+    ("missing", "told"),
+    [
+        ({Witness.POD_RESOURCES}, "The kubelet does not answer: devices and pods are shown as files have them."),
+        ({Witness.CHECKPOINT}, "The checkpoint cannot be read: pods that hold devices may be missing."),
+        (
+            {Witness.POD_RESOURCES, Witness.CHECKPOINT},
+            "Neither the kubelet nor its checkpoint can be read: devices and pods may be missing.",
+        ),
+    ],
+    ids=["kubelet", "checkpoint", "both"],
+)
+async def test_what_is_missing_from_the_start_is_told(missing: set[Witness], told: str) -> None:
+    live = LiveNode()
+    lasting = ReadingProblem(Witness.CHECKPOINT, "old", is_lasting=True)
+    await live.show(node(device("a"), problems=(*(ReadingProblem(each, "why") for each in missing), lasting)))
+    assert live.notes[0] == told
+    row = dict(json.loads(await live.state())["put"])[NODE]
+    assert (row["lacking"], row["partial"], row["asOf"]) == (told, True, None)
 
 
 async def test_the_state_tells_when_the_checkpoint_was_written_last() -> None:

@@ -1,6 +1,6 @@
 // What stands beside the devices: figures, resources with their last hour, plugins, and what the node lacks.
 
-import { age, byId, fill, make, natural, plain } from "./elements.js";
+import { age, byId, clock, fill, make, natural, plain } from "./elements.js";
 import { counts, devices, node, podOf, pods, rejected, resources, samples, sockets } from "./rows.js";
 import { spark } from "./sparks.js";
 
@@ -92,8 +92,26 @@ export function showNode() {
   }
   byId("root").textContent = plain(`plugbay · ${node.row.kubeletRoot}`);
   const notes = byId("notes");
-  notes.hidden = !node.row.problems.length;
-  fill(notes, ...node.row.problems.map((sentence) => make("p", {}, sentence)));
+  const sentences = [node.row.lacking, ...node.row.problems].filter((each) => each);
+  notes.hidden = !sentences.length;
+  fill(notes, ...sentences.map((sentence) => make("p", {}, sentence)));
+}
+
+let connection = 0;
+
+// What the page says of itself: whether changes come, and whether they are all of the node.
+export function showLive(state = connection) {
+  connection = state;
+  const lost = { [EventSource.CONNECTING]: node.row ? "connection lost, trying again" : "connecting", [EventSource.CLOSED]: "refused: the node's log has its address" };
+  const live = byId("live");
+  live.classList.toggle("on", state === EventSource.OPEN && node.row !== null && !node.row.partial);
+  live.textContent = lost[state] ?? liveText(node.row);
+}
+
+function liveText(row) {
+  if (!row) return "reading the node";
+  if (row.asOf) return `not live: as of ${clock(Date.parse(row.asOf) / 1000)}`;
+  return row.partial ? "live, incomplete" : "live";
 }
 
 export function showLegend() {

@@ -1,6 +1,6 @@
 // The live page of a node: takes what the server sends as it changes, and shows it at most once in a frame.
 
-import { showFigures, showLegend, showNode, showPlugins, showRejected, showResources } from "./cards.js";
+import { showFigures, showLegend, showLive, showNode, showPlugins, showRejected, showResources } from "./cards.js";
 import { redrawAll } from "./dense.js";
 import { showDetail } from "./details.js";
 import "./doctor.js";
@@ -55,14 +55,6 @@ const taken = {
   },
 };
 
-function showConnection(state) {
-  const live = byId("live");
-  live.classList.toggle("on", state === EventSource.OPEN);
-  if (state === EventSource.OPEN) live.textContent = "live";
-  else if (state === EventSource.CLOSED) live.textContent = "refused: the node's log has its address"; // As by a node with another token.
-  else if (live.textContent === "live") live.textContent = "connection lost, trying again";
-}
-
 // --- showing it ------------------------------------------------------------------------------------------------------
 
 let frame = 0;
@@ -73,7 +65,7 @@ function show() {
 
 function showAll() {
   frame = 0;
-  for (const part of [showNode, showFigures, showTiles, showResources, showRejected, showPlugins, showEvents, showFound, showDetail]) {
+  for (const part of [showNode, showLive, showFigures, showTiles, showResources, showRejected, showPlugins, showEvents, showFound, showDetail]) {
     try {
       part();
     } catch (error) {
@@ -127,4 +119,4 @@ setInterval(() => {
   showPlugins();
   showDetail();
 }, AGES_MS);
-follow((name, data) => taken[name](JSON.parse(data)), showConnection);
+follow((name, data) => taken[name](JSON.parse(data)), showLive);

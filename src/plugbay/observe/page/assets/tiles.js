@@ -1,8 +1,8 @@
 // Devices as tiles, by NUMA node and resource.
 
-import { byId, make, plain } from "./elements.js";
+import { byId, fill, make, plain } from "./elements.js";
 import { DenseTiles } from "./dense.js";
-import { describe, devices, healthOf, matches, podOf } from "./rows.js";
+import { describe, devices, healthOf, matches, node, podOf } from "./rows.js";
 
 const ROOMY = 160; // A group with more devices than this is drawn small,
 const ROOMY_IN_ALL = 800; // and all groups are if there are more devices than this.
@@ -55,8 +55,8 @@ export function showTiles() {
   wereAllDense = areAllDense;
   dirty.clear();
   const empty = byId("no-devices");
-  if (!devices.size && !empty) byId("devices").append(make("p", { id: "no-devices", class: "empty" }, "No plugin has offered a device here yet."));
-  else if (devices.size) empty?.remove();
+  if (devices.size) empty?.remove();
+  else fill(byId("devices"), make("p", { id: "no-devices", class: "empty" }, node.row ? "No plugin has offered a device here yet." : "The node is being read for the first time."));
 }
 
 // After a search all tiles are dressed anew.
