@@ -20,6 +20,7 @@ from plugbay.observe.page.live import LiveNode
 from plugbay.observe.page.serving import PageSettings, serve_node_page, serve_page
 from plugbay.observe.places import NodePlaces, places_of
 from plugbay.observe.view import (
+    DeviceHolder,
     DeviceView,
     ObservedNode,
     PluginMoment,
@@ -156,6 +157,23 @@ async def test_a_pod_shows_what_its_containers_were_given(places: NodePlaces) ->
         await page.get_by_role("button", name="gpu-1, ").click()
         await page.get_by_role("dialog").get_by_role("button", name="uid-1/main").click()
         await page.get_by_text("VISIBLE=<script>alert(2)</script>").wait_for()
+
+
+async def test_pods_without_uid_are_told_apart_by_name(places: NodePlaces) -> None:
+    live = LiveNode()
+    held = [
+        DeviceView(id=each, holders=(DeviceHolder(container="main", namespace="x", pod=f"nouid-{each}"),))
+        for each in ("a", "b")
+    ]
+    await live.show(ObservedNode(taken=AT, root="/k", resources=(ResourceView(name=GPU, devices=tuple(held)),)))
+    async with browsed(places, "desk", serving=serving(live, places)) as page:
+        await page.locator(".figure", has_text="pods with devices").get_by_text("2", exact=True).wait_for()
+        await page.get_by_role("button", name="a, ").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_role("button", name="x/nouid-a/main").click()
+        await dialog.get_by_role("heading", name="Pod x/nouid-a").wait_for()
+        await dialog.get_by_text("found by its UID, which no source tells").wait_for()
+        assert await dialog.locator("[data-device]").all_text_contents() == ["a (Unknown)"]
 
 
 async def test_an_open_dialog_follows_changes_and_keeps_the_focus(places: NodePlaces) -> None:

@@ -3,7 +3,7 @@
 import { age, byId, facts, fill, make, moment, plain } from "./elements.js";
 import { stateOf } from "./cards.js";
 import { eventsOf } from "./events.js";
-import { devices, healthOf, holderOf, podOf, resources, sockets } from "./rows.js";
+import { devices, healthOf, holderOf, podKey, podOf, resources, sockets } from "./rows.js";
 
 let shown = null;
 
@@ -36,7 +36,7 @@ document.addEventListener("click", (event) => {
   else openSocket(socket);
 });
 
-const podLink = (holder) => make("button", { type: "button", "data-pod": holder.uid, "data-name": podOf(holder) }, holderOf(holder));
+const podLink = (holder) => make("button", { type: "button", "data-pod": podKey(holder), "data-name": podOf(holder) }, holderOf(holder));
 const deviceLink = (key, row) => make("button", { type: "button", "data-device": key }, `${row.id} (${row.health.state})`);
 
 function openDevice(key) {
@@ -106,20 +106,23 @@ function life(moments) {
       make("time", { datetime: each.time, title: `${age(each.time)} ago` }, new Date(each.time).toLocaleTimeString())))));
 }
 
-function openPod(uid, name) {
-  let given = [make("p", { class: "empty" }, "Reading what its containers were given …")];
+function openPod(key, name) {
+  let given = [];
   let asked = null;
   const content = () => {
-    const held = [...devices].filter(([, row]) => row.holders.some((holder) => holder.uid === uid));
-    const keys = held.map(([key]) => key).join("\n");
-    if (keys !== asked) {
-      asked = keys;
-      read();
+    const held = [...devices].filter(([, row]) => row.holders.some((holder) => podKey(holder) === key));
+    const uid = held.flatMap(([, row]) => row.holders).find((holder) => podKey(holder) === key)?.uid ?? "";
+    const question = [uid, ...held.map(([device]) => device)].join("\n");
+    if (question !== asked) {
+      asked = question;
+      read(uid);
     }
-    const list = held.length ? facts(held.map(([key, row]) => [row.resourceName, deviceLink(key, row)])) : make("p", { class: "empty" }, "It holds none.");
-    return [facts([["UID", uid]]), make("h3", {}, "Devices"), list, make("div", {}, ...given.map((each) => each.cloneNode(true))), eventsOf((event) => event.pod === name)];
+    const list = held.length ? facts(held.map(([device, row]) => [row.resourceName, deviceLink(device, row)])) : make("p", { class: "empty" }, "It holds none.");
+    return [facts([["UID", uid || "not known"]]), make("h3", {}, "Devices"), list, make("div", {}, ...given.map((each) => each.cloneNode(true))), eventsOf((event) => event.pod === name)];
   };
-  const read = async () => {
+  const read = async (uid) => {
+    given = [make("p", { class: "empty" }, uid ? "Reading what its containers were given …" : "What its containers were given is found by its UID, which no source tells.")];
+    if (!uid) return;
     given = await whatWasGiven(uid);
     if (shown === mine) showDetail();
   };

@@ -18,6 +18,7 @@ const texts = new WeakMap();
 let serial = 0;
 
 export const podOf = (holder) => (holder.pod ? `${holder.namespace}/${holder.pod}` : holder.uid);
+export const podKey = (holder) => holder.uid || podOf(holder); // PodResources tells pods by name, and by name alone.
 export const holderOf = (holder) => `${podOf(holder)}/${holder.container}`;
 
 export function healthOf(row) {
@@ -47,7 +48,7 @@ export function matches(row) {
 function count(row, step) {
   if (row.holders.length) counts.held += step;
   if (row.health.state === "Unhealthy") counts.sick += step;
-  for (const pod of new Set(row.holders.map(podOf))) {
+  for (const pod of new Set(row.holders.map(podKey))) {
     const left = (pods.get(pod) ?? 0) + step;
     if (left) pods.set(pod, left);
     else pods.delete(pod);
