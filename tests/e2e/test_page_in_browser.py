@@ -20,8 +20,10 @@ from plugbay.observe.page.live import LiveNode
 from plugbay.observe.page.serving import PageSettings, serve_node_page, serve_page
 from plugbay.observe.places import NodePlaces, places_of
 from plugbay.observe.view import (
+    DeviceHealth,
     DeviceHolder,
     DeviceView,
+    HealthWord,
     ObservedNode,
     PluginMoment,
     PluginView,
@@ -159,6 +161,47 @@ async def test_a_pod_shows_what_its_containers_were_given(places: NodePlaces) ->
         await page.get_by_text("VISIBLE=<script>alert(2)</script>").wait_for()
 
 
+async def test_every_device_is_counted_once_and_none_is_left_out(places: NodePlaces) -> None:
+    """A plugin that is gone leaves devices of unknown health, which are neither free nor unhealthy."""
+    holder = DeviceHolder(container="main", namespace="x", pod="p", uid="u")
+    words = {0: HealthWord.UNHEALTHY, 1: HealthWord.UNHEALTHY, 18: HealthWord.UNHEALTHY, 19: HealthWord.UNKNOWN}
+    gpus = [
+        DeviceView(
+            id=f"{number}",
+            health=DeviceHealth(word=words.get(number, HealthWord.HEALTHY)),
+            holders=(holder,) if number < 5 else (),
+        )
+        for number in range(20)
+    ]
+    gone = PluginView(state="Gone")
+    ports = tuple(DeviceView(id=f"p{number}") for number in range(7))
+    live = LiveNode()
+    await live.show(
+        ObservedNode(
+            taken=AT,
+            root="/k",
+            resources=(
+                ResourceView(name=GPU, capacity=20, allocatable=16, devices=tuple(gpus)),
+                ResourceView(name="example.com/port", capacity=7, allocatable=0, devices=ports, plugin=gone),
+            ),
+        )
+    )
+    async with browsed(places, "desk", serving=serving(live, places)) as page:
+        bar = page.locator(f".resource[data-key='{GPU}'] .bar")
+        await bar.wait_for()
+        shares = await bar.evaluate(
+            "bar => [...bar.children].map(each => Math.round(100 * each.offsetWidth / bar.clientWidth))"
+        )
+        assert shares == [15, 10, 65, 0, 5, 5]  # held, held and unhealthy, free, releasing, unknown, unhealthy
+        figures = dict(
+            await page.locator(".figure").evaluate_all("all => all.map(each => each.innerText.split('\\n'))")
+        )
+        assert figures == {"27": "devices", "5": "held", "13": "free", "3": "unhealthy", "8": "of unknown health"} | {
+            "1": "pod with devices"
+        }
+        assert await page.locator(".figure.unsure").count() == 1
+
+
 async def test_pods_without_uid_are_told_apart_by_name(places: NodePlaces) -> None:
     live = LiveNode()
     held = [
@@ -286,7 +329,7 @@ async def test_pods_that_are_refused_are_seen(places: NodePlaces) -> None:
         await live.show(replace(node, rejected=(refused,)))
         await card.get_by_text("<img src=x onerror=alert(1)>\\u202e").wait_for()
         await page.locator("#events").get_by_text("lab/train was refused, UnexpectedAdmissionError").wait_for()
-        await page.locator(".figure.bad").get_by_text("pods refused").wait_for()
+        await page.locator(".figure.bad").get_by_text("pod refused").wait_for()
         await live.show(node)
         await playwright.expect(card).to_have_count(0)
 

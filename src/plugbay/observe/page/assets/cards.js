@@ -1,7 +1,7 @@
 // What stands beside the devices: figures, resources with their last hour, plugins, and what the node lacks.
 
 import { age, byId, clock, fill, make, natural, plain } from "./elements.js";
-import { counts, devices, node, podOf, pods, rejected, resources, samples, sockets } from "./rows.js";
+import { devices, inAll, node, podOf, pods, rejected, resources, samples, sockets, tallyOf } from "./rows.js";
 import { spark } from "./sparks.js";
 
 const MOST_REJECTED = 20;
@@ -9,13 +9,16 @@ const WELL = new Set(["Live", "streaming"]); // The words of a node and of a plu
 const known = (number) => (number === null ? "unknown" : String(number));
 
 export function showFigures() {
+  const sick = inAll("unhealthy", "heldUnhealthy");
+  const unsure = inAll("unknown", "heldUnknown");
   const figures = [
-    [devices.size, "devices"], [counts.held, "held"], [devices.size - counts.held, "not held"],
-    [counts.sick, "unhealthy", counts.sick ? "bad" : ""], [pods.size, "pods with devices"], [resources.size, "resources"],
+    [devices.size, "device", "devices"], [inAll("held", "heldUnhealthy", "heldUnknown"), "held", "held"], [inAll("free"), "free", "free"],
+    [sick, "unhealthy", "unhealthy", sick ? "bad" : ""], [pods.size, "pod with devices", "pods with devices"],
   ];
-  if (rejected.size) figures.push([rejected.size, "pods refused", "bad"]);
-  fill(byId("figures"), ...figures.map(([count, label, more = ""]) =>
-    make("div", { class: `figure ${more}` }, make("b", {}, String(count)), make("span", {}, label))));
+  if (unsure) figures.splice(4, 0, [unsure, "of unknown health", "of unknown health", "unsure"]);
+  if (rejected.size) figures.push([rejected.size, "pod refused", "pods refused", "bad"]);
+  fill(byId("figures"), ...figures.map(([count, one, many, look = ""]) =>
+    make("div", { class: `figure ${look}` }, make("b", {}, String(count)), make("span", {}, count === 1 ? one : many))));
 }
 
 const listed = () => [...resources.values()].sort((one, other) => natural.compare(one.resourceName, other.resourceName));
@@ -26,19 +29,27 @@ export function showResources() {
 }
 
 function resourceCard(row) {
-  const most = row.capacity ?? row.allocatable ?? row.allocated;
-  const used = make("i");
-  const sick = make("i", { class: "sick" });
-  used.style.width = `${most ? (100 * row.allocated) / most : 0}%`;
-  sick.style.width = `${most ? (100 * row.unhealthy) / most : 0}%`;
+  const tally = tallyOf(row.resourceName);
+  const seen = Object.values(tally).reduce((sum, each) => sum + each, 0);
+  const unsure = tally.unknown + tally.heldUnknown;
   return make("div", { class: "resource", "data-key": row.resourceName },
-    make("div", { class: "name" }, make("span", {}, row.resourceName), make("span", {}, `${row.allocated} / ${known(row.allocatable)}`)),
-    make("div", { class: "bar", "aria-hidden": "true" }, used, sick),
+    make("div", { class: "name" }, make("span", {}, row.resourceName), make("span", {}, `${row.allocated} of ${Math.max(row.capacity ?? 0, seen)} held`)),
+    bar(tally, Math.max(row.capacity ?? 0, seen)),
     make("div", { class: "more" },
-      make("span", {}, `capacity ${known(row.capacity)}`), make("span", {}, `allocatable ${known(row.allocatable)}`),
-      make("span", {}, `allocated ${row.allocated}`), make("span", {}, `free ${known(row.free)}`),
-      row.unhealthy ? make("span", {}, `unhealthy ${row.unhealthy}`) : null),
+      make("span", {}, `capacity ${known(row.capacity)}`), make("span", {}, `allocatable ${known(row.allocatable)}`), make("span", {}, `free ${known(row.free)}`),
+      row.unhealthy ? make("span", { class: "sick" }, `unhealthy ${row.unhealthy}`) : null, unsure ? make("span", { class: "unsure" }, `unknown health ${unsure}`) : null),
     spark(row.resourceName, samples.get(row.resourceName) ?? []));
+}
+
+// Every device once, in the colour of its tile: what is held from the left, what cannot be given from the right.
+function bar(tally, most) {
+  const part = (count, look) => {
+    const element = make("i", { class: look });
+    element.style.width = `${most ? (100 * count) / most : 0}%`;
+    return element;
+  };
+  return make("div", { class: "bar", "aria-hidden": "true" }, part(tally.held + tally.heldUnknown, "held"), part(tally.heldUnhealthy, "sick"),
+    make("i", { class: "rest" }), part(tally.releasing, "releasing"), part(tally.unknown, "unsure"), part(tally.unhealthy, "sick idle"));
 }
 
 // The newest first; a pod that is deleted is not there any more.

@@ -14,6 +14,9 @@ export function plain(text) {
   return text.replace(/[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu, (each) => `\\u${each.codePointAt(0).toString(16).padStart(4, "0")}`);
 }
 
+// A number with its noun; the plural of most nouns takes an s.
+export const amount = (number, noun, plural = `${noun}s`) => `${number} ${number === 1 ? noun : plural}`;
+
 export const natural = new Intl.Collator("en", { numeric: true });
 
 export function age(since, now = Date.now()) {

@@ -11,7 +11,7 @@ export const sockets = new Map();
 export const rejected = new Map(); // Pods that the node did not admit, by UID.
 export const samples = new Map();
 export const pods = new Map(); // How many devices each holds.
-export const counts = { held: 0, sick: 0 };
+export const tallies = new Map(); // How many devices of each kind a resource has.
 export const node = { row: null, events: [] };
 
 const texts = new WeakMap();
@@ -45,9 +45,28 @@ export function matches(row) {
   return text.includes(search.query);
 }
 
+// Each device is of one kind.
+function kindOf(row) {
+  const { state } = row.health;
+  if (row.holders.length) return { Unhealthy: "heldUnhealthy", Unknown: "heldUnknown" }[state] ?? "held";
+  if (state !== "Healthy") return state === "Unhealthy" ? "unhealthy" : "unknown";
+  return row.releasing ? "releasing" : "free";
+}
+
+const noTally = () => ({ held: 0, heldUnhealthy: 0, heldUnknown: 0, releasing: 0, free: 0, unhealthy: 0, unknown: 0 });
+
+export const tallyOf = (resource) => tallies.get(resource) ?? noTally();
+
+// The devices of some kinds, of all resources.
+export function inAll(...kinds) {
+  let sum = 0;
+  for (const tally of tallies.values()) for (const kind of kinds) sum += tally[kind];
+  return sum;
+}
+
 function count(row, step) {
-  if (row.holders.length) counts.held += step;
-  if (row.health.state === "Unhealthy") counts.sick += step;
+  if (!tallies.has(row.resourceName)) tallies.set(row.resourceName, noTally());
+  tallies.get(row.resourceName)[kindOf(row)] += step;
   for (const pod of new Set(row.holders.map(podKey))) {
     const left = (pods.get(pod) ?? 0) + step;
     if (left) pods.set(pod, left);
