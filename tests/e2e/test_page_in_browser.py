@@ -233,6 +233,33 @@ async def test_an_open_dialog_follows_changes_and_keeps_the_focus(places: NodePl
         await page.get_by_role("dialog").get_by_text("gpu-1 vanished").wait_for()
 
 
+async def test_enter_in_the_search_goes_to_the_first_device_and_opens_nothing(places: NodePlaces) -> None:
+    async with browsed(places, "desk") as page:
+        tile = page.get_by_role("button", name="gpu-10, ")
+        await tile.wait_for()
+        await page.keyboard.press("/")
+        await page.keyboard.type("gpu-10")
+        await page.keyboard.press("Enter")
+        await playwright.expect(tile).to_be_focused()
+        assert not await page.get_by_role("dialog").count()
+        await page.keyboard.press("Enter")
+        await page.get_by_role("dialog").wait_for()
+
+
+async def test_panels_are_in_the_order_of_numa_nodes_and_what_lies_at_several_comes_after(places: NodePlaces) -> None:
+    nodes = ((10,), (0, 1), (2,), None, (0,), (1,))
+    gpus = tuple(DeviceView(id=str(number), numa_nodes=numa) for number, numa in enumerate(nodes))
+    live = LiveNode()
+    await live.show(ObservedNode(taken=AT, root="/k", resources=(ResourceView(name=GPU, devices=gpus),)))
+    async with browsed(places, "desk", serving=serving(live, places)) as page:
+        await page.locator("#devices .tile").first.wait_for()
+        assert await page.locator("#devices h2").all_text_contents() == [
+            *(f"NUMA node {number}" for number in (0, 1, 2, 10)),
+            "NUMA nodes 0,1",
+            "Without a NUMA node",
+        ]
+
+
 async def test_thousands_of_devices_can_be_reached_and_searched(places: NodePlaces) -> None:
     many = [f"gpu-{number}" for number in range(10_000)]
     write(places, *many, held="gpu-9999")

@@ -87,7 +87,9 @@ byId("search").addEventListener("input", () => {
   showFound();
 });
 byId("search").addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && search.query) focusFirstMatch();
+  if (event.key !== "Enter" || !search.query) return;
+  event.preventDefault(); // Else the same key would press the tile that has the focus then.
+  focusFirstMatch();
 });
 document.addEventListener("keydown", (event) => {
   if (event.key === "/" && !event.target.closest("input, dialog")) {

@@ -129,7 +129,7 @@ function panelOf(numa) {
   let panel = byId(id);
   if (!panel) {
     panel = make("section", { class: numa === "none" ? "numa wide" : "numa", id, "aria-label": titleOf(numa) }, make("h2", {}, titleOf(numa)));
-    panel.dataset.order = numa === "none" ? "~" : numa.padStart(6, "0");
+    panel.dataset.order = numa === "none" ? "~" : `${numa.split(",").length} ${orderOf(numa)}`; // One node before two.
     insertSorted(byId("devices"), panel);
   }
   return panel;
