@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
+import socket
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
@@ -103,6 +105,19 @@ async def browsed(
     assert not [each for each in complaints if not complains_of or complains_of not in each]
 
 
+_SEEN = """
+tiles => tiles.map(tile => [...tile.children].map(line => {
+  const [start, end] = [...line.children].map(each => each.getBoundingClientRect());
+  const box = tile.getBoundingClientRect();
+  const isWhole = line.firstChild.scrollWidth <= line.firstChild.clientWidth;
+  return {
+    end: isWhole ? line.textContent : line.lastChild.textContent,
+    isInside: start.left >= box.left && start.width > 8 && end.right <= box.right && (isWhole || end.width > 0),
+  };
+}))
+"""
+
+
 def serving(live: LiveNode, places: NodePlaces) -> AbstractAsyncContextManager[str]:
     """The page of what is shown by hand."""
     return serve_page(live, places, PageSettings(address=TcpAddress("127.0.0.1", 0)), SystemClock())
@@ -159,6 +174,33 @@ async def test_a_pod_shows_what_its_containers_were_given(places: NodePlaces) ->
         await page.get_by_role("button", name="gpu-1, ").click()
         await page.get_by_role("dialog").get_by_role("button", name="uid-1/main").click()
         await page.get_by_text("VISIBLE=<script>alert(2)</script>").wait_for()
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_tiles_tell_devices_and_pods_with_long_names_apart(places: NodePlaces, size: str) -> None:
+    """What tells them apart stands at the end of names, or behind many letters that are alike."""
+    jobs = [f"nvidia-training-job-worker-{number}-7f9c6b5d4-x2x8{letter}" for number, letter in enumerate("qwz")]
+    uuids = ("8b3f7c1e-9d52-4e7a-b1c4-6f0a2d9e5b71", "1f6e0d24-5a83-49c7-8e15-c47b90a3f2d8", "c05d9b67-3e18-4f2a-9a76")
+    gpus = tuple(
+        DeviceView(
+            id=f"GPU-{uuid}",
+            numa_nodes=(0,),
+            holders=(DeviceHolder(container="main", namespace="kube-system", pod=pod, uid=pod),),
+        )
+        for uuid, pod in zip(uuids, jobs, strict=True)
+    )
+    ports = tuple(DeviceView(id=f"usb-FTDI_FT232R_USB_UART_A9{each}-if00-port0") for each in ("00VX0", "00VX1"))
+    resources = (ResourceView(name=GPU, devices=gpus), ResourceView(name="example.com/port", devices=ports))
+    live = LiveNode()
+    await live.show(ObservedNode(taken=AT, root="/k", resources=resources))
+    async with browsed(places, size, serving=serving(live, places)) as page:
+        await page.locator("#devices .tile").first.wait_for()
+        seen = await page.locator("#devices .tile").evaluate_all(_SEEN)
+        whole = [line for tile in seen for line in tile]
+        assert all(line["isInside"] for line in whole), whole
+        assert len({tuple(line["end"] for line in tile) for tile in seen}) == len(seen)
+        assert {tile[2]["end"] for tile in seen if len(tile) == 4} == {job[-len("0-7f9c6b5d4-x2x8q") :] for job in jobs}
+        assert {tile[3]["end"] for tile in seen if len(tile) == 4} == {"kube-system"}
 
 
 async def test_every_device_is_counted_once_and_none_is_left_out(places: NodePlaces) -> None:
@@ -305,12 +347,13 @@ async def test_a_plugin_shows_its_life_and_a_socket_what_is_seen_of_it(places: N
         assert await labels(page) == [f"a, {GPU}, Unknown, being released"]
         await page.get_by_role("button", name=GPU, exact=True).click()
         dialog = page.get_by_role("dialog")
-        told = await dialog.locator("#life li > div").all_text_contents()
-        assert told == [
-            "<img src=x onerror=alert(1)>\\u202e gpu.sock",
-            "sent its first list gpu.sock",
-            "registered gpu.sock",
+        told = await dialog.locator("#life li").all_inner_texts()
+        assert [each.splitlines()[0] for each in told] == [
+            "<img src=x onerror=alert(1)>\\u202e",
+            "sent its first list",
+            "registered",
         ]
+        assert all("gpu.sock" in each for each in told)
         await dialog.get_by_text("nothing listens").wait_for()
         ended = replace(plugin, state="Stopped", open_streams=0)
         await live.show(replace(node, resources=(ResourceView(name=GPU, plugin=ended),)))
@@ -392,10 +435,30 @@ async def test_a_page_goes_on_when_its_server_is_back(places: NodePlaces) -> Non
             again.set()
 
 
-async def test_the_doctor_examines_the_node(places: NodePlaces) -> None:
-    async with browsed(places, "desk") as page:
+async def test_the_doctor_examines_the_node_and_tells_alike_findings_together(places: NodePlaces) -> None:
+    for number in range(5):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dead:
+            dead.bind(str(places.kubelet.device_plugins / f"dead-{number}.sock"))
+    async with browsed(places, "phone") as page:
         await page.get_by_role("button", name="Examine the node").click()
-        await page.locator(".finding.error").first.wait_for()
+        alike = page.locator(".finding", has_text="dead-0.sock")
+        await alike.get_by_text("\N{MULTIPLICATION SIGN} 5").wait_for()
+        assert (await alike.inner_text()).count("To do:") == 1
+        assert (await alike.inner_text()).count("dead-") < 5
+        await alike.get_by_text("2 more").click()
+        await alike.get_by_text("dead-4.sock").first.wait_for()
+        unseen = page.locator("#findings > details")
+        await unseen.get_by_text("could not see everything").click()
+        assert re.search(r"would not have found everything: PBD\d{3}", await unseen.inner_text())
+        assert len((await unseen.inner_text()).splitlines()) > 2  # and why
+
+
+async def test_what_happened_stands_before_the_findings(places: NodePlaces) -> None:
+    async with browsed(places, "phone") as page:
+        await page.locator("#examine").wait_for()
+        tops = "['events', 'examine'].map(each => document.getElementById(each).getBoundingClientRect().top)"
+        events, doctor = await page.evaluate(tops)
+        assert events < doctor
 
 
 async def test_without_javascript_there_is_the_table(places: NodePlaces) -> None:
@@ -404,3 +467,18 @@ async def test_without_javascript_there_is_the_table(places: NodePlaces) -> None
         assert page.url.endswith("/table")
         assert await page.title() == "Devices of node-7"
         assert await page.get_by_role("cell", name="gpu-1", exact=True).count() == 1
+
+
+async def test_the_table_is_legible_on_a_phone(places: NodePlaces) -> None:
+    name = "nvidia-training-job-worker-0-7f9c6b5d4-x2x8q"
+    holder = DeviceHolder(container="trainer", namespace="kube-system", pod=name, uid="u", since=AT)
+    gpu = DeviceView(id="GPU-8b3f7c1e-9d52-4e7a-b1c4-6f0a2d9e5b71", holders=(holder,), host_paths=("/dev/nvidia0",))
+    live = LiveNode()
+    await live.show(ObservedNode(taken=AT, root="/k", resources=(ResourceView(name=GPU, devices=(gpu,)),)))
+    async with browsed(places, "phone", serving=serving(live, places), java_script_enabled=False) as page:
+        await page.get_by_role("cell", name=name).wait_for()
+        boxes = [await each.bounding_box() for each in await page.locator("td, th").all()]
+        assert min(box["width"] for box in boxes) > 50
+        assert max(box["height"] for box in boxes) < 120
+        main = await page.locator("main").bounding_box()
+        assert main["width"] <= 390  # each table scrolls for itself

@@ -128,7 +128,7 @@ function liveText(row) {
 export function showLegend() {
   const kinds = [
     ["Healthy", "free"], ["Healthy held", "held by a pod"], ["Unhealthy", "unhealthy"], ["Unhealthy held", "unhealthy and held"],
-    ["Unknown", "health not known"], ["Healthy releasing", "being released"],
+    ["Unknown", "of unknown health"], ["Healthy releasing", "being released"],
   ];
   fill(byId("legend"), ...kinds.map(([classes, label]) => make("span", {}, make("i", { class: `tile ${classes}` }), label)));
 }

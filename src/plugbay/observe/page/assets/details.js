@@ -102,8 +102,8 @@ function openPlugin(name) {
 // Registrations and streams, the newest first, as the node or the plugin tells them.
 function life(moments) {
   return make("div", {}, make("h3", {}, "Registrations and streams"), make("ol", { class: "events", id: "life" }, ...[...moments].reverse().map((each) =>
-    make("li", { class: "plugin" }, make("div", {}, each.text, each.socket ? make("span", {}, ` ${each.socket}`) : null),
-      make("time", { datetime: each.time, title: `${age(each.time)} ago` }, new Date(each.time).toLocaleTimeString())))));
+    make("li", { class: "plugin" }, make("div", {}, each.text,
+      make("p", {}, make("time", { datetime: each.time }, moment(each.time)), each.socket ? make("span", {}, each.socket) : null))))));
 }
 
 function openPod(key, name) {

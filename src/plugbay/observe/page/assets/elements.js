@@ -17,6 +17,13 @@ export function plain(text) {
 // A number with its noun; the plural of most nouns takes an s.
 export const amount = (number, noun, plural = `${noun}s`) => `${number} ${number === 1 ? noun : plural}`;
 
+// A text on one line, of which the middle gives way where there is no room: names are told apart by how they end.
+export function cut(tag, attributes, text, kept = 8) {
+  const letters = [...plain(text)];
+  const at = letters.length > 2 * kept ? letters.length - kept : letters.length;
+  return make(tag, { ...attributes, class: `cut ${attributes.class ?? ""}` }, make("span", {}, letters.slice(0, at).join("")), make("i", {}, letters.slice(at).join("")));
+}
+
 export const natural = new Intl.Collator("en", { numeric: true });
 
 export function age(since, now = Date.now()) {
@@ -30,6 +37,8 @@ export function age(since, now = Date.now()) {
 
 export const moment = (since) => (since ? `${new Date(since).toLocaleString()} (${age(since)} ago)` : "");
 export const clock = (at) => new Date(at * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+
+export const minute = (at) => new Date(at * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
 
 export function facts(pairs) {
   const turns = {};

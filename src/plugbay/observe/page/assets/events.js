@@ -19,6 +19,5 @@ export function eventsOf(isWanted) {
 
 function line(event, about = "") {
   return make("li", { class: event.kind, "data-key": String(event.serial) },
-    make("div", {}, event.text, about ? make("span", {}, ` ${about}`) : null),
-    make("time", { datetime: new Date(event.at * 1000).toISOString() }, clock(event.at)));
+    make("div", {}, event.text, make("p", {}, make("time", { datetime: new Date(event.at * 1000).toISOString() }, clock(event.at)), about ? make("span", {}, about) : null)));
 }

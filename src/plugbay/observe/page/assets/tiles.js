@@ -1,11 +1,16 @@
 // Devices as tiles, by NUMA node and resource.
 
-import { byId, fill, make, plain } from "./elements.js";
+import { byId, cut, fill, make, plain } from "./elements.js";
 import { DenseTiles } from "./dense.js";
-import { describe, devices, healthOf, matches, node, podOf } from "./rows.js";
+import { describe, devices, matches, node } from "./rows.js";
 
 const ROOMY = 160; // A group with more devices than this is drawn small,
 const ROOMY_IN_ALL = 800; // and all groups are if there are more devices than this.
+const SHORT = 64; // Below up to so many devices there is room for what happened.
+const NARROWEST = 13; // The letters on a line of a tile,
+const WIDEST = 19; // as many as the longest text of its group needs.
+const TAIL = 5; // The last letters of a device's ID, which stay where there is no room for all,
+const LONGEST_TAIL = 15; // or as many as tell it from others that begin alike.
 
 const groups = new Map();
 const groupOfKey = new Map();
@@ -55,6 +60,7 @@ export function showTiles() {
   wereAllDense = areAllDense;
   dirty.clear();
   const empty = byId("no-devices");
+  document.querySelector("main").classList.toggle("short", devices.size <= SHORT);
   if (devices.size) empty?.remove();
   else fill(byId("devices"), make("p", { id: "no-devices", class: "empty" }, node.row ? "No plugin has offered a device here yet." : "The node is being read for the first time."));
 }
@@ -145,11 +151,28 @@ class RoomyTiles {
   constructor() {
     this.element = make("div", { class: "tiles" });
     this.tiles = new Map();
+    this.tail = TAIL;
   }
 
   show(order, changed) {
-    for (const key of changed) if (this.tiles.has(key)) dress(this.tiles.get(key), devices.get(key));
-    if (!order) return;
+    let stale = changed;
+    if (order) {
+      this.lay(order);
+      const tail = tailOf(order);
+      if (tail !== this.tail) stale = order;
+      this.tail = tail;
+    }
+    for (const key of stale) dress(this.tiles.get(key), devices.get(key), this.tail);
+    this.element.style.setProperty("--letters", this.letters());
+  }
+
+  letters() {
+    let most = NARROWEST;
+    for (const key of this.tiles.keys()) for (const text of textsOf(devices.get(key))) most = Math.max(most, text.length);
+    return Math.min(most, WIDEST);
+  }
+
+  lay(order) {
     const kept = new Set(order);
     for (const [key, tile] of this.tiles) {
       if (kept.has(key)) continue;
@@ -164,9 +187,8 @@ class RoomyTiles {
         continue;
       }
       if (!tile) {
-        tile = make("button", { type: "button", tabindex: "-1", "data-device": key }, make("b"), make("small"));
+        tile = make("button", { type: "button", tabindex: "-1", "data-device": key });
         this.tiles.set(key, tile);
-        dress(tile, devices.get(key));
       }
       this.element.insertBefore(tile, next);
     }
@@ -186,7 +208,19 @@ class RoomyTiles {
   }
 }
 
-function dress(tile, row) {
+// IDs that begin alike for more letters than are seen are told apart by what follows.
+function tailOf(order) {
+  let [alike, longest, before] = [0, 0, ""];
+  for (const key of order) {
+    const { id } = devices.get(key);
+    let at = 0;
+    while (at < id.length && id[at] === before[at]) at += 1;
+    [alike, longest, before] = [Math.max(alike, at), Math.max(longest, id.length), id];
+  }
+  return alike < WIDEST / 2 ? TAIL : Math.min(LONGEST_TAIL, Math.max(TAIL, longest - alike + 1));
+}
+
+function dress(tile, row, tail) {
   const classes = ["tile", row.health.state];
   if (row.holders.length) classes.push("held");
   if (row.releasing) classes.push("releasing");
@@ -195,10 +229,25 @@ function dress(tile, row) {
   const label = describe(row);
   tile.setAttribute("aria-label", label);
   tile.title = label;
-  const holder = row.holders[0];
-  const words = holder ? podOf(holder) : row.releasing ? "being released" : row.health.state === "Healthy" ? "free" : row.health.reason || healthOf(row);
-  tile.firstChild.textContent = plain(row.id);
-  tile.lastChild.textContent = plain(words);
+  const [id, ...lines] = textsOf(row);
+  fill(tile, cut("b", {}, id, tail), ...lines.map((text, at) => cut("span", { class: row.holders.length && at < lines.length - 1 ? "pod" : "" }, text, 7)));
+}
+
+// The lines of a tile: the device, then the pod, whose name may take two lines, and its namespace.
+function textsOf(row) {
+  const [holder] = row.holders;
+  if (!holder) return [row.id, row.releasing ? "being released" : row.health.state === "Healthy" ? "free" : row.health.reason || { Unknown: "of unknown health" }[row.health.state] || row.health.state];
+  const others = row.holders.length > 1 ? ` and ${row.holders.length - 1} more` : "";
+  return [row.id, ...twoLines(holder.pod || holder.uid), `${holder.namespace || "namespace not known"}${others}`];
+}
+
+// A name that is too long for a line, in two: the second begins behind a hyphen, and holds what a controller appended.
+function twoLines(name) {
+  if (name.length <= WIDEST) return [name];
+  const least = name.length - WIDEST;
+  const hyphen = name.indexOf("-", least - 1);
+  const at = hyphen < 0 || hyphen > name.length - 6 ? least : hyphen + 1;
+  return [name.slice(0, at), name.slice(at)];
 }
 
 function goTo(tile) {
