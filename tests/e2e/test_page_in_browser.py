@@ -244,6 +244,18 @@ async def test_every_device_is_counted_once_and_none_is_left_out(places: NodePla
         assert await page.locator(".figure.unsure").count() == 1
 
 
+async def test_the_last_hour_is_as_wide_as_an_hour_however_little_of_it_is_known(places: NodePlaces) -> None:
+    live = LiveNode()
+    began = SystemClock().now() - timedelta(minutes=3)
+    await live.show(ObservedNode(taken=began, root="/k", resources=(ResourceView(name=GPU),)))
+    async with browsed(places, "phone", serving=serving(live, places)) as page:
+        hour = page.locator(".hour")
+        await hour.get_by_text("an hour ago").wait_for()
+        await hour.get_by_text("seen since").wait_for()
+        first = await hour.locator("polygon").evaluate("area => area.points[0].x / 300")
+        assert 1 - 4 / 60 < first <= 1 - 3 / 60  # of the whole width
+
+
 async def test_pods_without_uid_are_told_apart_by_name(places: NodePlaces) -> None:
     live = LiveNode()
     held = [
