@@ -273,6 +273,34 @@ async def test_pods_without_uid_are_told_apart_by_name(places: NodePlaces) -> No
         assert await dialog.locator("[data-device]").all_text_contents() == ["a (Unknown)"]
 
 
+async def test_what_is_open_can_be_left_backwards_and_shared(places: NodePlaces) -> None:
+    async with browsed(places, "desk") as page:
+        await page.get_by_role("button", name="gpu-1, ").click()
+        dialog = page.get_by_role("dialog")
+        assert page.url.endswith(f"/#device=gpu-1&of={GPU}")
+        back = dialog.get_by_role("button", name="Back")
+        assert not await back.count()
+        await dialog.get_by_role("button", name="uid-1/main").click()
+        await dialog.get_by_role("heading", name="Pod uid-1").wait_for()
+        assert page.url.endswith("/#pod=uid-1")
+        await playwright.expect(dialog.get_by_role("heading", name="Pod uid-1")).to_be_focused()
+        await back.click()
+        await dialog.get_by_role("heading", name="gpu-1").wait_for()
+        await page.go_forward()
+        await dialog.get_by_role("heading", name="Pod uid-1").wait_for()
+        shared = page.url
+        await page.keyboard.press("Escape")
+        await playwright.expect(dialog).to_have_count(0)
+        assert page.url == shared.partition("#")[0]
+        await page.goto("about:blank")
+        await page.goto(shared)
+        await dialog.get_by_text("VISIBLE=").wait_for()
+        await page.goto(f"{page.url.partition('#')[0]}#pod=default/gone")
+        await dialog.get_by_text("This pod is not there any more.").wait_for()
+        await page.goto(f"{page.url.partition('#')[0]}#device={HOSTILE}&of={GPU}")
+        await dialog.get_by_role("heading", name="<img src=x").wait_for()
+
+
 async def test_an_open_dialog_follows_changes_and_keeps_the_focus(places: NodePlaces) -> None:
     async with browsed(places, "desk") as page:
         await page.get_by_role("button", name="gpu-1, ").click()
@@ -412,6 +440,10 @@ async def test_pods_that_are_refused_are_seen(places: NodePlaces) -> None:
         await card.get_by_text("<img src=x onerror=alert(1)>\\u202e").wait_for()
         await page.locator("#events").get_by_text("lab/train was refused, UnexpectedAdmissionError").wait_for()
         await page.locator(".figure.bad").get_by_text("pod refused").wait_for()
+        await card.get_by_role("button", name="lab/train").click()
+        await page.get_by_role("dialog").get_by_text("UnexpectedAdmissionError").first.wait_for()
+        assert page.url.endswith("/#pod=lab/train")
+        await page.keyboard.press("Escape")
         await live.show(node)
         await playwright.expect(card).to_have_count(0)
 

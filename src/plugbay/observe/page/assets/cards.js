@@ -63,7 +63,7 @@ export function showRejected() {
 
 function rejectedLine(row) {
   return make("li", { "data-key": row.uid },
-    make("b", {}, podOf(row)), make("span", {}, ` ${row.reason}${row.time ? `, ${age(row.time)} ago` : ""}`), make("p", {}, row.message));
+    make("button", { type: "button", "data-pod": row.uid }, podOf(row)), make("span", {}, ` ${row.reason}${row.time ? `, ${age(row.time)} ago` : ""}`), make("p", {}, row.message));
 }
 
 export function showPlugins() {

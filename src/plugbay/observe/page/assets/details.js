@@ -1,50 +1,72 @@
 // The dialog about a device, a pod, a plugin or a socket. It follows what changes, and keeps the focus.
 
-import { age, byId, facts, fill, make, moment, plain } from "./elements.js";
+import { address, addressed, behind, forget } from "./address.js";
+import { byId, facts, fill, make, moment, plain } from "./elements.js";
 import { stateOf } from "./cards.js";
 import { eventsOf } from "./events.js";
-import { devices, healthOf, holderOf, podKey, podOf, resources, sockets } from "./rows.js";
+import { devices, healthOf, holderOf, podKey, podOf, rejected, resources, sockets } from "./rows.js";
 
 let shown = null;
 
 const gone = (what) => make("p", { class: "empty" }, `${what} is not there any more.`);
 
 function open(title, content) {
+  const dialog = byId("detail");
   shown = () => {
     byId("detail-title").textContent = plain(title);
     fill(byId("detail-body"), ...content());
   };
+  byId("detail-body").replaceChildren();
+  byId("back").hidden = behind() === 0;
   shown();
-  if (!byId("detail").open) byId("detail").showModal();
+  if (!dialog.open) dialog.showModal();
+  else byId("detail-title").focus(); // What had the focus is gone.
 }
 
 export function showDetail() {
   shown?.();
 }
 
-byId("detail").addEventListener("close", () => { shown = null; });
+const openers = { device: openDevice, pod: openPod, plugin: openPlugin, socket: openSocket };
+
+export function openAddressed() {
+  const view = addressed();
+  if (view) openers[view.kind](view.name, view.resource);
+  else byId("detail").close();
+}
+
+function go(kind, name, resource = "") {
+  address({ kind, name, resource }, byId("detail").open);
+  openers[kind](name, resource);
+}
+
+byId("detail").addEventListener("close", () => {
+  shown = null;
+  forget();
+});
 byId("detail").addEventListener("click", (event) => { if (event.target === byId("detail")) byId("detail").close(); });
+byId("back").addEventListener("click", () => history.back());
+window.addEventListener("popstate", openAddressed);
 
 // Whatever names a device, a pod, a plugin or a socket opens it.
 document.addEventListener("click", (event) => {
   const named = event.target.closest?.("[data-device], [data-pod], [data-plugin], [data-socket]");
   if (!named) return;
   const { device, pod, plugin, socket } = named.dataset;
-  if (device !== undefined) openDevice(device);
-  else if (pod !== undefined) openPod(pod, named.dataset.name);
-  else if (plugin !== undefined) openPlugin(plugin);
-  else openSocket(socket);
+  const row = devices.get(device);
+  if (row) go("device", row.id, row.resourceName);
+  else if (pod !== undefined) go("pod", linkOf(pod));
+  else if (plugin !== undefined) go("plugin", plugin);
+  else if (socket !== undefined) go("socket", socket);
 });
 
-const podLink = (holder) => make("button", { type: "button", "data-pod": podKey(holder), "data-name": podOf(holder) }, holderOf(holder));
+const podLink = (holder) => make("button", { type: "button", "data-pod": podKey(holder) }, holderOf(holder));
 const deviceLink = (key, row) => make("button", { type: "button", "data-device": key }, `${row.id} (${row.health.state})`);
 
-function openDevice(key) {
-  const first = devices.get(key);
-  if (!first) return; // It has gone while it was clicked.
-  open(first.id, () => {
-    const row = devices.get(key);
-    const past = eventsOf((event) => event.resource === first.resourceName && event.device === first.id);
+function openDevice(id, resource) {
+  open(id, () => {
+    const row = devices.get(`d ${resource} ${id}`);
+    const past = eventsOf((event) => event.resource === resource && event.device === id);
     return row ? [facts(deviceFacts(row)), past] : [gone("This device"), past];
   });
 }
@@ -106,19 +128,44 @@ function life(moments) {
       make("p", {}, make("time", { datetime: each.time }, moment(each.time)), each.socket ? make("span", {}, each.socket) : null))))));
 }
 
-function openPod(key, name) {
+function* heldByPods() {
+  for (const row of devices.values()) yield* row.holders;
+}
+
+const knownPods = () => [...heldByPods(), ...rejected.values()];
+
+// In the address a pod has its namespace and name, and its UID only where another one has the same name.
+function linkOf(key) {
+  const known = knownPods();
+  const pod = known.find((each) => podKey(each) === key);
+  return !pod || known.some((each) => podOf(each) === podOf(pod) && podKey(each) !== key) ? key : podOf(pod);
+}
+
+function podOfLink(link) {
+  const known = knownPods();
+  return known.find((pod) => podKey(pod) === link) ?? known.find((pod) => podOf(pod) === link);
+}
+
+function refusal(row) {
+  return row ? [facts([["Refused", row.reason], ["Because", row.message], ["Since", moment(row.time)]])] : [];
+}
+
+function openPod(link) {
+  let pod = podOfLink(link);
   let given = [];
   let asked = null;
   const content = () => {
+    pod = podOfLink(pod ? podKey(pod) : link) ?? pod;
+    if (!pod) return [gone("This pod")];
+    const [key, name, { uid }] = [podKey(pod), podOf(pod), pod];
     const held = [...devices].filter(([, row]) => row.holders.some((holder) => podKey(holder) === key));
-    const uid = held.flatMap(([, row]) => row.holders).find((holder) => podKey(holder) === key)?.uid ?? "";
     const question = [uid, ...held.map(([device]) => device)].join("\n");
     if (question !== asked) {
       asked = question;
       read(uid);
     }
     const list = held.length ? facts(held.map(([device, row]) => [row.resourceName, deviceLink(device, row)])) : make("p", { class: "empty" }, "It holds none.");
-    return [facts([["UID", uid || "not known"]]), make("h3", {}, "Devices"), list, make("div", {}, ...given.map((each) => each.cloneNode(true))), eventsOf((event) => event.pod === name)];
+    return [facts([["UID", uid || "not known"]]), ...refusal(rejected.get(uid)), make("h3", {}, "Devices"), list, make("div", {}, ...given.map((each) => each.cloneNode(true))), eventsOf((event) => event.pod === name)];
   };
   const read = async (uid) => {
     given = [make("p", { class: "empty" }, uid ? "Reading what its containers were given …" : "What its containers were given is found by its UID, which no source tells.")];
@@ -126,7 +173,7 @@ function openPod(key, name) {
     given = await whatWasGiven(uid);
     if (shown === mine) showDetail();
   };
-  open(`Pod ${name}`, content);
+  open(`Pod ${pod ? podOf(pod) : link}`, content);
   const mine = shown;
 }
 

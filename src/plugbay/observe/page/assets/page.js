@@ -2,11 +2,11 @@
 
 import { showFigures, showLegend, showLive, showNode, showPlugins, showRejected, showResources } from "./cards.js";
 import { redrawAll } from "./dense.js";
-import { showDetail } from "./details.js";
+import { openAddressed, showDetail } from "./details.js";
 import "./doctor.js";
 import { byId } from "./elements.js";
 import { showEvents } from "./events.js";
-import { devices, drop, keys, note, put, remember, resources, sample, search } from "./rows.js";
+import { devices, drop, keys, node, note, put, remember, resources, sample, search } from "./rows.js";
 import { forgetSprites } from "./sprites.js";
 import { follow } from "./stream.js";
 import { dimTiles, dropTile, focusFirstMatch, found, putTile, showTiles } from "./tiles.js";
@@ -58,6 +58,7 @@ const taken = {
 // --- showing it ------------------------------------------------------------------------------------------------------
 
 let frame = 0;
+let isUnopened = true; // What the address names is opened once the node is known.
 
 function show() {
   if (stale === null) frame ||= requestAnimationFrame(showAll);
@@ -73,6 +74,10 @@ function showAll() {
     }
   }
   document.documentElement.dataset.ready = "true";
+  if (isUnopened && node.row) {
+    isUnopened = false;
+    openAddressed();
+  }
 }
 
 // --- search and theme ------------------------------------------------------------------------------------------------
