@@ -1,6 +1,6 @@
 // What stands beside the devices: figures, resources with their last hour, plugins, and what the node lacks.
 
-import { age, byId, clock, fill, make, natural, plain } from "./elements.js";
+import { age, byId, clock, fill, inOrder, make, orderOf, plain } from "./elements.js";
 import { devices, inAll, node, podOf, pods, rejected, resources, samples, sockets, tallyOf } from "./rows.js";
 import { spark } from "./sparks.js";
 
@@ -21,7 +21,7 @@ export function showFigures() {
     make("div", { class: `figure ${look}` }, make("b", {}, String(count)), make("span", {}, count === 1 ? one : many))));
 }
 
-const listed = () => [...resources.values()].sort((one, other) => natural.compare(one.resourceName, other.resourceName));
+const listed = () => [...resources.values()].sort((one, other) => inOrder(orderOf(one.resourceName), orderOf(other.resourceName)));
 
 export function showResources() {
   const cards = listed().map(resourceCard);

@@ -24,7 +24,10 @@ export function cut(tag, attributes, text, kept = 8) {
   return make(tag, { ...attributes, class: `cut ${attributes.class ?? ""}` }, make("span", {}, letters.slice(0, at).join("")), make("i", {}, letters.slice(at).join("")));
 }
 
-export const natural = new Intl.Collator("en", { numeric: true });
+// A text to order by instead, in which numbers count as such. What Intl has for texts and times takes 10 ms to load.
+export const orderOf = (text) => text.replace(/\d+/g, (digits) => digits.padStart(12, "0"));
+
+export const inOrder = (one, other) => (one < other ? -1 : one > other ? 1 : 0);
 
 export function age(since, now = Date.now()) {
   if (!since) return "";
@@ -35,10 +38,18 @@ export function age(since, now = Date.now()) {
   return `${Math.floor(seconds / 86400)}d`;
 }
 
-export const moment = (since) => (since ? `${new Date(since).toLocaleString()} (${age(since)} ago)` : "");
-export const clock = (at) => new Date(at * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const two = (number) => String(number).padStart(2, "0");
+const minuteOf = (date) => `${two(date.getHours())}:${two(date.getMinutes())}`;
+const clockOf = (date) => `${minuteOf(date)}:${two(date.getSeconds())}`;
 
-export const minute = (at) => new Date(at * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+export const minute = (at) => minuteOf(new Date(at * 1000));
+export const clock = (at) => clockOf(new Date(at * 1000));
+
+export function moment(since) {
+  if (!since) return "";
+  const date = new Date(since);
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${clockOf(date)} (${age(since)} ago)`;
+}
 
 export function facts(pairs) {
   const turns = {};

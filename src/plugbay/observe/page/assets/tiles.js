@@ -1,6 +1,6 @@
 // Devices as tiles, by NUMA node and resource.
 
-import { byId, cut, fill, make, plain } from "./elements.js";
+import { byId, cut, fill, inOrder, make, orderOf, plain } from "./elements.js";
 import { DenseTiles } from "./dense.js";
 import { describe, devices, matches, node } from "./rows.js";
 
@@ -17,7 +17,6 @@ const groupOfKey = new Map();
 const dirty = new Set();
 
 const numaOf = (row) => (row.numaNodes === null || row.numaNodes.length === 0 ? "none" : row.numaNodes.join(","));
-const orderOf = (id) => id.replace(/\d+/g, (digits) => digits.padStart(12, "0"));
 
 function titleOf(numa) {
   if (numa === "none") return "Without a NUMA node";
@@ -100,7 +99,7 @@ class Group {
     if (!this.members.size) return this.leave();
     this.element ??= this.enter();
     const isNew = this.order === null;
-    if (isNew) this.order = [...this.members].sort(([, one], [, other]) => (one < other ? -1 : one > other ? 1 : 0)).map(([key]) => key);
+    if (isNew) this.order = [...this.members].sort(([, one], [, other]) => inOrder(one, other)).map(([key]) => key);
     const Kind = areAllDense || this.members.size > ROOMY ? DenseTiles : RoomyTiles;
     if (!(this.view instanceof Kind)) {
       this.view?.close();
