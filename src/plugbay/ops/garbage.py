@@ -22,3 +22,19 @@ def nothing_to_collect() -> Iterator[None]:
         gc.freeze()
         if was_enabled:
             gc.enable()
+
+
+@contextmanager
+def collecting_later() -> Iterator[None]:
+    """Look for no garbage during the block.
+
+    For what makes many values that stay, and whose result is waited for: Python would look through all of them several
+    times before it is there. After the block it looks through them once.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

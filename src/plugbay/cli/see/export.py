@@ -21,7 +21,9 @@ from plugbay.observe.exporting.bounds import MAX_SERIES
 from plugbay.observe.exporting.exporter import NodeExporter
 from plugbay.observe.following import followed
 from plugbay.observe.reading.podresources import AllowedCalls
+from plugbay.observe.view import ObservedNode
 from plugbay.ops.clock import SystemClock
+from plugbay.ops.garbage import collecting_later
 from plugbay.ops.listening import parse_address
 from plugbay.ops.pages import serve_pages
 
@@ -88,10 +90,16 @@ def export(args: argparse.Namespace) -> int:
                 url = await stack.enter_async_context(serve_page(live, places, settings, SystemClock()))
                 logger.info("the node's page for browsers is at %s", url)
 
-            async def follow() -> None:
-                async for view in followed(read, places, refresh_s=_REFRESH_S):
+            async def shown() -> ObservedNode:
+                with collecting_later():
+                    view = await read()
                     for show in showing:
                         await show(view)
+                return view
+
+            async def follow() -> None:
+                async for _ in followed(shown, places, refresh_s=_REFRESH_S):
+                    pass
 
             tasks = await stack.enter_async_context(asyncio.TaskGroup())
             following = tasks.create_task(follow())
