@@ -23,7 +23,7 @@ SMOKE := tests/test_commands.py $(addprefix tests/unit/,model topology allocatio
         test_devices_are_shown_with_their_holder test_a_stopped_node_leaves_its_pods_running) \
     tests/contract/cli/test_pods.py::test_pods_are_waited_for_by_condition_value_and_end
 
-.PHONY: help demo demo-gpu smoke test test-lowest e2e check format bench image proto deploy soak package deb clean
+.PHONY: help demo demo-gpu smoke test test-lowest e2e check format bench image proto deploy soak package deb clean pictures
 
 help:
 	@echo "make demo          watch a device travel from a directory entry to a running pod"
@@ -37,6 +37,7 @@ help:
 	@echo "make format        let ruff put the code in shape"
 	@echo "make proto         generate the wire code from the .proto files"
 	@echo "make deploy        write the Helm chart and the bases for kustomize"
+	@echo "make pictures      make the pictures of a node's page in docs/pictures; needs chromium"
 	@echo "make soak          the tests again, long and with random examples"
 	@echo "make test-lowest   run the tests with the oldest dependencies we declare"
 	@echo "make package       build a wheel and an sdist in dist/"
@@ -81,6 +82,9 @@ package: $(VENV)/.develops
 
 deploy: $(VENV)/.develops
 	$(BIN)/python tools/deploy.py
+
+pictures: $(VENV)/.develops
+	@$(BIN)/python -m tools.pictures
 
 deb: $(VENV)/.develops
 	@$(BIN)/python -m tools.deb
