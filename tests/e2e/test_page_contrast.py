@@ -32,7 +32,7 @@ from plugbay.observe.view import (
 )
 from plugbay.ops.clock import SystemClock
 from plugbay.ops.listening import TcpAddress
-from tests.e2e.test_page_in_browser import CHROMIUM, GPU, SIZES, playwright, pytestmark
+from tests.e2e.browsed_page import CHROMIUM, GPU, SIZES, playwright, pytestmark
 
 __all__ = ["pytestmark"]
 AT: Final = datetime(2026, 1, 1, 12, tzinfo=UTC)
