@@ -45,12 +45,13 @@ __all__ = ["places", "pytestmark"]
 
 _SEEN = """
 tiles => tiles.map(tile => [...tile.children].map(line => {
-  const [start, end] = [...line.children].map(each => each.getBoundingClientRect());
   const box = tile.getBoundingClientRect();
-  const isWhole = line.firstChild.scrollWidth <= line.firstChild.clientWidth;
+  const [head, tail] = line.children.length ? line.children : [line, line];
+  const [start, end] = [head.getBoundingClientRect(), tail.getBoundingClientRect()];
+  const isWhole = head.scrollWidth <= head.clientWidth;
   return {
-    end: isWhole ? line.textContent : line.lastChild.textContent,
-    isInside: start.left >= box.left && start.width > 8 && end.right <= box.right && (isWhole || end.width > 0),
+    end: isWhole ? line.textContent : tail.textContent,
+    isInside: start.left >= box.left && start.width > 8 && end.right <= box.right && (isWhole || tail !== head),
   };
 }))
 """

@@ -20,7 +20,8 @@ export const amount = (number, noun, plural = `${noun}s`) => `${number} ${number
 // A text on one line, of which the middle gives way where there is no room: names are told apart by how they end.
 export function cut(tag, attributes, text, kept = 8) {
   const letters = [...plain(text)];
-  const at = letters.length > 2 * kept ? letters.length - kept : letters.length;
+  const at = letters.length - kept;
+  if (at <= kept) return make(tag, attributes, text);
   return make(tag, { ...attributes, class: `cut ${attributes.class ?? ""}` }, make("span", {}, letters.slice(0, at).join("")), make("i", {}, letters.slice(at).join("")));
 }
 
