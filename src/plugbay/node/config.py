@@ -122,6 +122,14 @@ class NodeConfig:
     record: RecordingSettings | None = None
 
     @property
+    def real_root(self) -> Path:
+        """The root without links and ``..``. What processes and engines keep of a path begins with this, and cgroups,
+        sandboxes and the node's UID are named after it: a node that is started again by another path to its root has
+        the same pods. Sockets lie below `root`, since a link may be what makes their paths short enough.
+        """
+        return self.root.resolve()
+
+    @property
     def kubelet_paths(self) -> KubeletPaths:
         return KubeletPaths(self.root)
 
@@ -152,21 +160,21 @@ class NodeConfig:
 
     @property
     def containers(self) -> Path:
-        return self.root / "containers"
+        return self.real_root / "containers"
 
     @property
     def oci_dir(self) -> Path:
         """All of the oci runtime: containers, sandboxes, and what engine and network plugins keep."""
-        return self.root / "oci"
+        return self.real_root / "oci"
 
     @property
     def pod_logs(self) -> Path:
         """The logs of the cri runtime, laid out as by a kubelet."""
-        return self.root / "logs" / "pods"
+        return self.real_root / "logs" / "pods"
 
     @property
     def pods(self) -> Path:
-        return self.root / "pods"
+        return self.real_root / "pods"
 
 
 def control_socket(root: Path) -> Path:

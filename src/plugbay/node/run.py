@@ -216,7 +216,7 @@ async def open_node(
 def _facts(config: NodeConfig, node: Node, chosen: ChosenRuntime, clock: Clock) -> NodeFacts:
     return NodeFacts(
         name=node.name,
-        uid=str(uuid.uuid5(uuid.NAMESPACE_URL, f"{config.root.as_uri()}#{node.name}")),
+        uid=str(uuid.uuid5(uuid.NAMESPACE_URL, f"{config.real_root.as_uri()}#{node.name}")),
         machine=node.machine,
         runtime=chosen.runtime.name,
         version=VERSION,

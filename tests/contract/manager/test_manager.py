@@ -54,6 +54,20 @@ async def test_registration_is_refused_in_the_kubelets_words(
         assert b.manager.resources() == {}
 
 
+@pytest.mark.parametrize("spelling", ["x/../n", "link/../n", "link"])
+async def test_a_root_may_be_spelled_with_dots_and_links(sockets: Path, spelling: str) -> None:
+    (sockets / "x").mkdir()
+    (sockets / "y" / "n").mkdir(parents=True)
+    (sockets / "link").symlink_to("y/n")
+    async with bench(sockets / spelling) as b:
+        await b.plugin("a")
+        async with fake_plugin(OTHER, b.at("p.sock")) as plugin:
+            await plugin.register(b.paths.registration_socket, endpoint="below/../p.sock")
+            await b.until(lambda: (active := b.manager.endpoints.active(OTHER)) is not None and active.table is not None)
+            with pytest.raises(RpcFailed, match="is not inside the device plugin directory"):
+                await plugin.register(b.paths.registration_socket, endpoint="../p.sock")
+
+
 async def test_registration_alone_does_not_make_a_resource_known(sockets: Path) -> None:
     async with bench(sockets) as b, fake_plugin(GOPHER, sockets / "device-plugins" / "p.sock", None) as plugin:
         await plugin.register(b.config.paths.registration_socket)

@@ -21,6 +21,7 @@ from plugbay.model.devices import Device
 from plugbay.model.health import HEALTHY, unhealthy
 from plugbay.model.ids import DeviceId
 from plugbay.node.config import NodeConfig
+from plugbay.node.runtimes.chosen import cgroup_prefix
 from tests.contract.rigs.node_run import (
     DEADLINE_S,
     PODS,
@@ -105,6 +106,28 @@ async def test_a_restarted_node_adopts_its_pods(root: Path) -> None:
         assert reasons[-3:] == ["Scheduled", "Created", "Started"]
         await node.gone("stays")
         assert not list((root / "containers").iterdir())
+
+
+@pytest.mark.parametrize("spelling", ["link", "x/../root"])
+async def test_a_node_keeps_its_pods_by_whatever_path_it_is_started(root: Path, spelling: str) -> None:
+    (root.parent / "x").mkdir()
+    (root.parent / "link").symlink_to(root)
+    other = root.parent / spelling.replace("root", root.name)
+    async with running_node(root) as node, gophers(node, "g1"):
+        await node.create(pod("stays", gophers=1))
+        before = await node.pod_in("stays", "Running")
+        uid = (await node.get("/api/v1/nodes/n1"))["metadata"]["uid"]
+    async with running_node(other) as node, gophers(node, "g1"):
+        after = await node.pod_in("stays", "Running")
+        assert after["status"]["containerStatuses"] == before["status"]["containerStatuses"]
+        assert (await node.get("/api/v1/nodes/n1"))["metadata"]["uid"] == uid
+        same = NodeConfig(root)
+        assert cgroup_prefix(node.config) == cgroup_prefix(same)
+        assert (node.config.containers, node.config.pods) == (same.containers, same.pods)
+        await node.create(pod("waits", gophers=1))
+        await node.gone("stays")
+        await node.pod_in("waits", "Running")
+        await node.gone("waits")
 
 
 _NODE = """

@@ -36,10 +36,12 @@ def check_registration(registration: Registration, directory: Path) -> tuple[Res
     accept_version(registration.version)
     if not is_extended_resource(registration.resource_name):
         raise RegistrationRefused(f"the ResourceName {quote(registration.resource_name)} is invalid")
-    socket = Path(os.path.normpath(directory / registration.endpoint.lstrip("/")))
-    if directory not in (socket, *socket.parents):
+    inside = os.path.normpath(directory)
+    place = Path(os.path.normpath(directory / registration.endpoint.lstrip("/")))
+    if not place.is_relative_to(inside):
         raise RegistrationRefused(f"endpoint {quote(registration.endpoint)} is not inside the device plugin directory")
-    return ResourceName(registration.resource_name), socket
+    # Below the directory as it is given: its own ".." may follow a link.
+    return ResourceName(registration.resource_name), directory / place.relative_to(inside)
 
 
 def check_plugin_info(info: PluginInfo, socket: Path) -> tuple[ResourceName, Path]:

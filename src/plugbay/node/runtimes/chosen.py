@@ -71,7 +71,7 @@ def sub_path_means() -> SubPathMeans:
 
 def cgroup_prefix(config: NodeConfig) -> str:
     """Nodes on one machine must not meet below the cgroup roots, where pod UIDs alone may be equal."""
-    return f"plugbay-{hashlib.sha256(os.fsencode(config.root)).hexdigest()[:8]}"
+    return f"plugbay-{hashlib.sha256(os.fsencode(config.real_root)).hexdigest()[:8]}"
 
 
 def peer_check(config: NodeConfig) -> PeerCheck:

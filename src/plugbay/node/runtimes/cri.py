@@ -62,7 +62,7 @@ async def open_cri(
         kubelet = await asyncio.to_thread(_kubelet_beside, config, socket)
         await check_kubelets(client, socket, kubelet=kubelet, is_allowed=cri.on_kubelet is KubeletEngine.USE)
         conventions = Conventions(
-            node=str(uuid.uuid5(uuid.NAMESPACE_URL, config.root.as_uri())),
+            node=str(uuid.uuid5(uuid.NAMESPACE_URL, config.real_root.as_uri())),
             log_root=str(config.pod_logs),
             pods_root=str(config.pods),
             cgroup_prefix=cgroup_prefix(config),
@@ -92,7 +92,7 @@ async def open_cri(
 
 def _kubelet_beside(config: NodeConfig, engine: Path) -> Path | None:
     """The socket of a stock kubelet that answers, if the engine is one that stock kubelets use."""
-    if config.root == STOCK_ROOT or engine.resolve() not in {each.resolve() for each in CRI_SOCKETS}:
+    if config.real_root == STOCK_ROOT.resolve() or engine.resolve() not in {each.resolve() for each in CRI_SOCKETS}:
         return None
     kubelet = KubeletPaths(STOCK_ROOT).registration_socket
     try:
