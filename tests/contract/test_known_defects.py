@@ -8,9 +8,13 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from plugbay.model.edits import ContainerEdits
+from plugbay.model.ids import ContainerName
 from plugbay.model.requests import ContainerKind
 from tests.contract.rigs.manager import APP, GOPHER, OTHER, Gate, bench, container, listed, never, pod, rejection
+from tests.contract.rigs.scenario_topology import MISALIGNED, STRICT, TWO_NODES, placed, settings
 
 
 async def test_defect_one_stuck_plugin_blocks_all_admission(sockets: Path) -> None:
@@ -121,3 +125,29 @@ async def test_defect_running_pod_whose_init_container_had_a_device_is_rejected_
     async with bench(sockets) as b:
         await b.manager.admit(request, running=[APP])
         assert b.gophers_of("p")["app"] == {"a"}
+
+
+@pytest.mark.parametrize("scope", ["container", "pod"])
+@pytest.mark.parametrize("policy", STRICT)
+@pytest.mark.parametrize(
+    "later",
+    [
+        pytest.param({"b": [1]}, id="one-vanished"),
+        pytest.param({"a": [0], "b": [1], "c": [1]}, id="one-moved"),
+        pytest.param({"a": [0], "b": [0], "c": [1], "d": [0]}, id="would-fit-on-one-node"),
+    ],
+)
+async def test_defect_running_pod_is_rejected_after_a_restart_because_the_list_of_devices_has_changed(
+    sockets: Path, policy: str, scope: str, later: dict[str, list[int]]
+) -> None:
+    request = pod("p", container("app", gopher=1), container("pair", gopher=2))
+    async with bench(sockets, topology=settings("best-effort"), numa=TWO_NODES) as b:
+        await b.plugin(*placed(a=[0], b=[0], c=[1]))
+        await b.admit(request)
+        before = b.held("p")
+    async with bench(sockets, topology=settings(policy, scope), numa=TWO_NODES) as b:
+        plugin = await b.plugin(*placed(**later))
+        await b.manager.admit(request, running={APP, ContainerName("pair")})
+        assert b.held("p") == before
+        assert await rejection(b.manager, pod("q", gopher=2)) == MISALIGNED
+        assert plugin.allocated == []

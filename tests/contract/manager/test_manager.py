@@ -63,7 +63,9 @@ async def test_a_root_may_be_spelled_with_dots_and_links(sockets: Path, spelling
         await b.plugin("a")
         async with fake_plugin(OTHER, b.at("p.sock")) as plugin:
             await plugin.register(b.paths.registration_socket, endpoint="below/../p.sock")
-            await b.until(lambda: (active := b.manager.endpoints.active(OTHER)) is not None and active.table is not None)
+            await b.until(
+                lambda: (active := b.manager.endpoints.active(OTHER)) is not None and active.table is not None
+            )
             with pytest.raises(RpcFailed, match="is not inside the device plugin directory"):
                 await plugin.register(b.paths.registration_socket, endpoint="../p.sock")
 

@@ -58,13 +58,14 @@ class DevicePart:
             self._pod.uid,
             container,
             self.name,
+            running=self._running,
             reusable=self._reuse.devices,
             machine=self._numa_nodes,
         )
 
     def pod_hints(self) -> Hints:
         """The NUMA nodes where the pod can have its devices."""
-        return pod_hints(self._state, self._pod, self.name, machine=self._numa_nodes)
+        return pod_hints(self._state, self._pod, self.name, running=self._running, machine=self._numa_nodes)
 
     async def allocate(self, container: ContainerRequest, affinity: Mask) -> None:
         """Give ``container`` its devices. Call this for each container, in admission order.

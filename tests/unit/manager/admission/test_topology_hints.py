@@ -22,6 +22,7 @@ GOLDEN: Final = Path(__file__).parents[3] / "golden/numa-topology/device-hints.j
 NAME: Final = ResourceName("example.com/r")
 UID: Final = PodUid("uid-p")
 APP: Final = ContainerName("app")
+NONE: Final = frozenset[ContainerName]()
 
 
 def state_of(devices: Iterable[ListedDevice], assigned: Iterable[tuple[str, str, Iterable[str]]] = ()) -> ManagerState:
@@ -74,9 +75,9 @@ def found_hints(case: Mapping[str, Any]) -> Hints:
     ]
     machine = case["machine_numa_nodes"]
     if case["scope"] == "pod":
-        return pod_hints(state, pod_of(*containers), NAME, machine=machine)
+        return pod_hints(state, pod_of(*containers), NAME, running=NONE, machine=machine)
     [asked] = (each for each in containers if each.name == case["container"])
-    return container_hints(state, UID, asked, NAME, reusable=(), machine=machine)
+    return container_hints(state, UID, asked, NAME, running=NONE, reusable=(), machine=machine)
 
 
 def test_kubelets_hints_are_ours() -> None:
@@ -91,7 +92,9 @@ def test_kubelets_hints_are_ours() -> None:
 
 def hints_for(state: ManagerState, required: int, *, reusable: Iterable[str] = ()) -> Hints:
     wanted = [DeviceId(each) for each in reusable]
-    return container_hints(state, UID, container("app", "app", required), NAME, reusable=wanted, machine=[0, 1])
+    return container_hints(
+        state, UID, container("app", "app", required), NAME, running=NONE, reusable=wanted, machine=[0, 1]
+    )
 
 
 def test_s099_devices_without_numa_nodes_do_not_care() -> None:
@@ -102,14 +105,16 @@ def test_s099_devices_without_numa_nodes_do_not_care() -> None:
 def test_s103_more_than_there_is_is_impossible() -> None:
     state = state_of(placed(a=(0,), b=(1,)), [("uid-other", "c", ["a"])])
     assert hints_for(state, 2) == ()
-    assert pod_hints(state, pod_of(container("app", "app", 2)), NAME, machine=[0, 1]) == ()
+    assert pod_hints(state, pod_of(container("app", "app", 2)), NAME, running=NONE, machine=[0, 1]) == ()
 
 
 def test_s104_held_devices_alone_make_the_hints() -> None:
     state = state_of(placed(a=(0,), b=(1,), c=(1,)), [(UID, APP, ["a", "b"])])
     assert hints_for(state, 2) == (hint(0, 1, preferred=False),)
     assert hints_for(state, 1) == ()
-    assert pod_hints(state, pod_of(container("app", "app", 2)), NAME, machine=[0, 1]) == (hint(0, 1, preferred=False),)
+    assert pod_hints(state, pod_of(container("app", "app", 2)), NAME, running=NONE, machine=[0, 1]) == (
+        hint(0, 1, preferred=False),
+    )
 
 
 def test_s105_devices_without_nodes_do_not_count_among_others() -> None:
@@ -134,7 +139,7 @@ def test_s110_s111_pod_needs_what_it_has_at_its_most_demanding_moment(
     pod = pod_of(*(container(*each) for each in containers))
     assert pod.most_at_once(NAME) == most
     state = state_of(placed(**{f"d{number}": (number % 2,) for number in range(most)}))
-    found = pod_hints(state, pod, NAME, machine=[0, 1])
+    found = pod_hints(state, pod, NAME, running=NONE, machine=[0, 1])
     assert found is None if most == 0 else found is not None and hint(0, 1, preferred=most > 1) in found
 
 
@@ -157,6 +162,36 @@ def test_reusable_device_without_topology_neither_counts_nor_stands_in_the_way()
 def test_reusable_device_whose_topology_is_empty_stands_in_the_way() -> None:
     state = state_of(placed(a=(), b=(0,), c=(1,)), [(UID, "init", ["a"])])
     assert hints_for(state, 1, reusable=["a"]) == ()
+
+
+def running_hints(state: ManagerState, *containers: ContainerRequest, running: str) -> tuple[Hints, Hints]:
+    """The hints for the last container, and for the pod, while ``running`` runs."""
+    names = frozenset({ContainerName(running)})
+    return (
+        container_hints(state, UID, containers[-1], NAME, running=names, reusable=(), machine=[0, 1]),
+        pod_hints(state, pod_of(*containers), NAME, running=names, machine=[0, 1]),
+    )
+
+
+@pytest.mark.parametrize("listed", [{"b": (1,)}, {"a": (0,), "b": (1,), "c": (1,)}, {"a": (0,)}])
+def test_devices_that_a_running_pod_holds_are_not_judged_again(listed: dict[str, tuple[int, ...]]) -> None:
+    state = state_of(placed(**listed), [(UID, APP, ["a", "b"]), (UID, "ended", ["c"])])
+    app, ended = container("app", "app", 2), container("ended", "app", 1)
+    assert running_hints(state, app, running="app") == (None, None)
+    assert running_hints(state, app, ended, running="app") == (None, None)
+
+
+def test_running_container_without_devices_is_not_judged_and_later_gets_them_anywhere() -> None:
+    state = state_of(placed(a=(0,), b=(1,)))
+    assert running_hints(state, container("app", "app", 2), running="app") == (None, None)
+
+
+def test_what_a_running_pod_still_has_to_get_is_judged_beside_what_it_holds() -> None:
+    state = state_of(placed(a=(0,), b=(0,), c=(1,)), [(UID, APP, ["c"])])
+    containers = (container("app", "app", 1), container("new", "app", 1))
+    alone, beside = running_hints(state, *containers, running="app")
+    assert alone == (hint(0, preferred=True), hint(0, 1, preferred=False))
+    assert beside == (hint(0, 1, preferred=False),)
 
 
 def test_vanished_device_lies_nowhere() -> None:
@@ -183,5 +218,7 @@ def test_gone_plugin_makes_everything_impossible_and_forgotten_one_does_not_care
     state.restore(HeldDevices(UID, APP, NAME, {1: (DeviceId("b"),)}, b""))
     assert hints_for(state, 1) == (hint(1, preferred=True), hint(0, 1, preferred=False))
     other = ResourceName("example.com/other")
-    assert container_hints(state, UID, container("app", "app", 1), other, reusable=(), machine=[0]) is None
-    assert pod_hints(state, pod_of(), other, machine=[0]) is None
+    assert (
+        container_hints(state, UID, container("app", "app", 1), other, running=NONE, reusable=(), machine=[0]) is None
+    )
+    assert pod_hints(state, pod_of(), other, running=NONE, machine=[0]) is None
