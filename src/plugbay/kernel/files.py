@@ -24,6 +24,18 @@ _OTHERS: Final = 0o027
 """The rights that a private directory does not grant: any to other users, and writing to its group."""
 
 
+def absolute(path: str) -> str:
+    """``path``, if it leads to the same place whichever process asks.
+
+    Raises:
+        OSError: it is empty or relative, and so nowhere on the host; or no path can be so.
+    """
+    problem = errno.EINVAL if "\0" in path else errno.ENOENT if not path.startswith("/") else 0
+    if problem:
+        raise OSError(problem, os.strerror(problem), path)
+    return path
+
+
 def write_durably(path: Path, content: bytes) -> None:
     """Replace ``path`` so that after a crash it holds either the old or the new content, whole.
 

@@ -133,6 +133,7 @@ async def test_a_directory_stands_for_the_devices_below_it(places: Places, spec:
             "CreateContainerError",
             "lstat /dev/nope: no such file or directory",
         ),
+        (DeviceNode("", container_path="/dev/x"), "CreateContainerError", "lstat : no such file or directory"),
         (
             DeviceNode("/etc/passwd", container_path="/dev/x", permissions="rw"),
             "CreateContainerError",
@@ -152,6 +153,12 @@ async def test_devices_that_cannot_be_given_fail_the_start(
         with pytest.raises(ContainerStartError) as caught:
             await runtime.start(changed(spec, edits=ContainerEdits(device_nodes=(node,))))
     assert (caught.value.reason, text in str(caught.value)) == (reason, True)
+
+
+async def test_mount_of_nothing_is_not_one_of_the_instances_own_directory(places: Places, spec: ContainerSpec) -> None:
+    async with runtime_on(places) as runtime:
+        with pytest.raises(ContainerStartError, match="lstat : no such file or directory"):
+            await runtime.start(changed(spec, edits=ContainerEdits(mounts=(Mount("", container_path=""),))))
 
 
 async def test_a_root_file_system_of_choice(places: Places, spec: ContainerSpec, tmp_path: Path) -> None:

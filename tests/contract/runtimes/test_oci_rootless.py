@@ -90,7 +90,9 @@ def test_container_is_root_in_a_user_namespace_and_opens_what_it_was_given(
     )
     directory = sockets / "bundle"
     directory.mkdir()
-    launch = confinement(engine).launch(changed(spec, argv=("sh", "-c", script), edits=edits), NAME, directory)
+    launch = confinement(engine).launch(
+        changed(spec, argv=("sh", "-c", script), edits=edits), NAME, directory, is_given_up=lambda: False
+    )
     lay_out(launch, directory)
     done = subprocess.run(
         [*AS_NOBODY, *launch.argv], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False
@@ -103,4 +105,4 @@ def test_container_is_root_in_a_user_namespace_and_opens_what_it_was_given(
 @pytest.mark.parametrize("security", [Security(run_as_user=1), Security(supplemental_groups=(5,))])
 def test_other_users_are_refused(engine: OciEngine, spec: ContainerSpec, sockets: Path, security: Security) -> None:
     with pytest.raises(ContainerStartError, match="knows one user"):
-        confinement(engine).launch(changed(spec, security=security), NAME, sockets)
+        confinement(engine).launch(changed(spec, security=security), NAME, sockets, is_given_up=lambda: False)

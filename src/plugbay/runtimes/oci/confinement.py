@@ -24,7 +24,7 @@ from plugbay.kernel.processes import ProcessIdentity, read_stat, signal_group, w
 from plugbay.model.edits import Mount
 from plugbay.model.ids import PodUid
 from plugbay.model.termination import DEFAULT_MESSAGE, MessagePolicy
-from plugbay.runtimes.devices import find_devices, host_devices
+from plugbay.runtimes.devices import FoundDevice, find_devices, host_devices
 from plugbay.runtimes.exec_input import Console
 from plugbay.runtimes.logs.lines import log_end
 from plugbay.runtimes.messages import MAX_LOG_BYTES, MAX_LOG_LINES, message_in
@@ -103,14 +103,20 @@ class OciConfinement:
         self._engine = engine
         self._grounds = grounds
 
-    def launch(self, spec: ContainerSpec, container: ContainerId, directory: Path) -> Launch:
+    def launch(
+        self, spec: ContainerSpec, container: ContainerId, directory: Path, *, is_given_up: Callable[[], bool]
+    ) -> Launch:
         check_mounts(spec)
+        devices = find_devices(spec.edits.device_nodes, is_given_up=is_given_up)
+        if spec.container.security.privileged:
+            devices += host_devices(Path("/dev"), is_given_up=is_given_up)
         try:
             root = read_root(self._grounds.view)
         except OSError as error:
             problem = f"cannot read the root file system {self._grounds.view.rootfs or '/'}: {error.strerror}"
             raise ContainerStartError("CreateContainerError", problem) from error
-        points = with_mount_points(self._config(spec, container, root, directory), root, directory)
+        config = self._config(spec, container, devices, root, directory)
+        points = with_mount_points(config, root, directory)
         keep = self._engine.keep_options if spec.limits.memory_bytes and self._grounds.owner is None else ()
         log = ("--log", str(directory / _ENGINE_LOG), "--log-format", "json")
         engine, pid_file = self._engine.argv(*log, "run"), str(directory / _PID_FILE)
@@ -230,12 +236,16 @@ class OciConfinement:
     def _cgroup(self, pod: PodUid, container: ContainerId) -> str:
         return f"/{pod_cgroup(self._grounds.cgroup_parent, pod)}/{engine_id(container)}"
 
-    def _config(self, spec: ContainerSpec, container: ContainerId, root: RootFs, directory: Path) -> OciSpec:
+    def _config(
+        self,
+        spec: ContainerSpec,
+        container: ContainerId,
+        devices: Sequence[FoundDevice],
+        root: RootFs,
+        directory: Path,
+    ) -> OciSpec:
         """The spec by the wishes of the pod and its devices, then by CDI, which wins, and last by the node's rights."""
         shares = self._grounds.shares_of(spec.pod.uid)
-        devices = find_devices(spec.edits.device_nodes)
-        if spec.container.security.privileged:
-            devices += host_devices(Path("/dev"))
         if spec.limits.memory_bytes and accounts_swap(proc_root=_PROC):
             spec = replace(spec, limits=spec.limits.without_swap())
         around = self._surroundings(spec, container, root, shares, directory)

@@ -57,7 +57,9 @@ class Unconfined:
     def __init__(self, *, home: str) -> None:
         self._home = home
 
-    def launch(self, spec: ContainerSpec, container: ContainerId, directory: Path) -> Launch:
+    def launch(
+        self, spec: ContainerSpec, container: ContainerId, directory: Path, *, is_given_up: Callable[[], bool]
+    ) -> Launch:
         check_paths(spec)
         env = container_environment(spec, home=self._home, directory=directory)
         return Launch(spec.argv, spec.container.working_dir or "/", env)

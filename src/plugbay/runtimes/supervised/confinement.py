@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Final, Protocol
@@ -58,11 +58,16 @@ class Confinement(Protocol):
     name: str
     terminal_maker: TerminalMaker
 
-    def launch(self, spec: ContainerSpec, container: ContainerId, directory: Path) -> Launch:
+    def launch(
+        self, spec: ContainerSpec, container: ContainerId, directory: Path, *, is_given_up: Callable[[], bool]
+    ) -> Launch:
         """Look at what the container counts on, and say how it is run; may wait for the disk. Changes nothing.
 
+        Args:
+            is_given_up: whether the start waits for this no longer; asked before each part of what can go on for ever.
+
         Raises:
-            ContainerStartError: it cannot be made as it is wanted.
+            ContainerStartError: it cannot be made as it is wanted, or it is given up.
         """
         ...
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
 import signal
 import stat
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from plugbay.errors import ContainerStartError
+from plugbay.kernel.files import absolute
 from plugbay.model.edits import DeviceNode, Mount
 from plugbay.model.pods import Container
+from plugbay.runtimes.devices import lstat_failed, not_generated
 from plugbay.runtimes.logs.files import DEFAULT_LOGS, LogLimits
-from plugbay.runtimes.port import ContainerSpec
+from plugbay.runtimes.port import ContainerId, ContainerSpec
+from plugbay.runtimes.supervised.confinement import Confinement, Launch
 from plugbay.runtimes.supervised.consoles import TerminalMaker
 from plugbay.runtimes.supervised.exec_client import listen_for_guests
 
@@ -29,6 +34,8 @@ CONTAINER_VARIABLE: Final = "PLUGBAY_CONTAINER"
 """The variable with the instance's directory; by it processes are found after their wrapper was killed."""
 WRAPPER: Final = Path(__file__).with_name("wrapper.py")
 HANDOVER: Final = Path(__file__).with_name("handover.py")
+START_S: Final = 120.0
+"""The deadline of each part of a start, which a hook can hold up; it is a kubelet's for requests to an engine."""
 _DEVICE_KINDS: Final = (stat.S_ISCHR, stat.S_ISBLK, stat.S_ISFIFO, stat.S_ISDIR)
 """The kinds of files that containerd takes for devices; it looks for devices below a directory."""
 _UNUSABLE_NAME: Final = re.compile(r"[=\0]|^$")
@@ -81,14 +88,33 @@ def check_paths(spec: ContainerSpec) -> None:
     Source: containerd 2.1.9 ``internal/cri``, ``pkg/oci``; ``device access at`` is runc 1.3's text.
     """
     if restrictions := ", ".join(spec.container.security.restrictions()):
-        raise _refusal(f"the process runtime cannot confine a container, as {restrictions} of its pod would have it")
+        raise not_generated(
+            f"the process runtime cannot confine a container, as {restrictions} of its pod would have it"
+        )
     if spec.edits.cdi_devices:
         names = ", ".join(spec.edits.cdi_devices)
-        raise _refusal(f"CDI device injection failed: the process runtime cannot inject CDI devices {names}")
+        raise not_generated(f"CDI device injection failed: the process runtime cannot inject CDI devices {names}")
     for number, node in enumerate(spec.edits.device_nodes, 1):
         _check_device(node, number)
     for mount in (*spec.edits.mounts, *spec.mounts):
         _mode(mount.host_path)
+
+
+async def plan_launch(confinement: Confinement, spec: ContainerSpec, container: ContainerId, directory: Path) -> Launch:
+    """See `Confinement.launch`, which must not hold up the start for ever: a device may be a huge directory.
+
+    Raises:
+        ContainerStartError: it cannot be made as it is wanted, or that is not known in time.
+    """
+    given_up = threading.Event()
+    try:
+        async with asyncio.timeout(START_S):
+            return await asyncio.to_thread(confinement.launch, spec, container, directory, is_given_up=given_up.is_set)
+    except TimeoutError:
+        problem = f"context deadline exceeded: looking at its host paths took longer than {START_S:g} s"
+        raise ContainerStartError("CreateContainerError", problem) from None
+    finally:
+        given_up.set()
 
 
 def input_words(container: Container, maker: TerminalMaker) -> str:
@@ -140,7 +166,7 @@ def spawn_wrapper(
 def _check_device(node: DeviceNode, number: int) -> None:
     mode = _mode(node.host_path)
     if not any(is_kind(mode) for is_kind in _DEVICE_KINDS):
-        raise _refusal(
+        raise not_generated(
             f'get device path: "{node.host_path}" containerPath: "{node.container_path}" error: not a device node'
         )
     if not node.permissions:
@@ -149,10 +175,6 @@ def _check_device(node: DeviceNode, number: int) -> None:
 
 def _mode(path: str) -> int:
     try:
-        return os.stat(path).st_mode
+        return os.stat(absolute(path)).st_mode
     except OSError as error:
-        raise _refusal(f"lstat {path}: {(error.strerror or '').lower()}") from error
-
-
-def _refusal(problem: str) -> ContainerStartError:
-    return ContainerStartError("CreateContainerError", f"failed to generate container spec: {problem}")
+        raise lstat_failed(path, error) from error

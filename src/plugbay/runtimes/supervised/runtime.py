@@ -44,7 +44,7 @@ from plugbay.runtimes.supervised.confinement import Confinement
 from plugbay.runtimes.supervised.directories import InstanceDirectories
 from plugbay.runtimes.supervised.imageless import check_startable
 from plugbay.runtimes.supervised.instance import Instance, doubts, in_doubt
-from plugbay.runtimes.supervised.launch import input_words, spawn_wrapper
+from plugbay.runtimes.supervised.launch import START_S, input_words, plan_launch, spawn_wrapper
 from plugbay.runtimes.supervised.records import ProcessRecord, container_id, stand_in
 from plugbay.runtimes.supervised.traces import find_wrappers, has_lost_program, is_starting
 from plugbay.runtimes.supervised.wrapper_words import keep_going, read_to_end, start_reason, until_given_up
@@ -54,8 +54,6 @@ logger = logging.getLogger(__name__)
 _PROC: Final = Path("/proc")
 _STARTS_AT_ONCE: Final = 4
 """Starting is mostly the CPU time of one interpreter; more at a time only makes each start later."""
-_START_S: Final = 120.0
-"""The deadline of a start, which a hook can hold up; it is a kubelet's for requests to an engine."""
 _LAST_WORDS_BYTES: Final = 4096
 _RECORDED: Final = "recorded\n"
 """The report of a wrapper when nothing went wrong."""
@@ -112,7 +110,7 @@ class SupervisedRuntime:
         async with self._slots:
             if container in self._half_made:
                 await self._clear_half_made(container)
-            launch = await asyncio.to_thread(self._confinement.launch, spec, container, directory)
+            launch = await plan_launch(self._confinement, spec, container, directory)
             self._starting.add(container)
             try:
                 await asyncio.to_thread(self._directories.create, spec, launch, created_at=self._clock())
@@ -299,7 +297,7 @@ class SupervisedRuntime:
 
     async def _until_started(self, container: ContainerId, directory: Path, wrapper: ProcessIdentity) -> None:
         try:
-            async with asyncio.timeout(_START_S):
+            async with asyncio.timeout(START_S):
                 await self._confinement.until_started(directory, wrapper=wrapper)
         except TimeoutError:
             await self.remove(container)

@@ -61,6 +61,15 @@ def config(spec: SandboxSpec = SANDBOX) -> SandboxConfig:
     return sandbox_config(spec, CONVENTIONS, attempt=1)
 
 
+def test_paths_of_devices_reach_the_engine_as_they_are() -> None:
+    """What an empty or relative path means is for the engine to say."""
+    mounts = Mount("", container_path=""), Mount("rel", container_path="data")
+    nodes = DeviceNode("", container_path="/dev/x"), DeviceNode("null", container_path="")
+    spec = changed(CONTAINER, edits=ContainerEdits(mounts=mounts, device_nodes=nodes), mounts=())
+    made = container_config(spec, CONVENTIONS, image="i", sandbox=config())
+    assert (made.mounts, made.devices) == (mounts, nodes)
+
+
 def test_a_sandbox_carries_the_pods_own_labels_but_not_forged_ones() -> None:
     made = config()
     assert made.labels == {

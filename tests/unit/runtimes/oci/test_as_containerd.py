@@ -39,7 +39,12 @@ def made(tmp_path: Path) -> OciSpec:
     given = edits(str(tmp_path))
     spec = container_spec(uid=POD, pod="gets", name=ContainerName("main"), env=POD_ENV, edits=given)
     env = {**given.env, **POD_ENV}
-    config = oci_spec(spec, env=env, around=ContainerSurroundings("rootfs"), devices=find_devices(given.device_nodes))
+    config = oci_spec(
+        spec,
+        env=env,
+        around=ContainerSurroundings("rootfs"),
+        devices=find_devices(given.device_nodes, is_given_up=lambda: False),
+    )
     directories = (tmp_path / "cdi",)
     injected = inject_cdi(config, spec, handler=OciHandler.PLAIN, engine=ENGINE, directories=directories)
     return decided(injected.config, base=str(tmp_path))

@@ -42,7 +42,7 @@ def cdi(tmp_path: Path) -> Path:
 def config(cdi: Path) -> Launch:
     def launch(spec: ContainerSpec, *, engine: OciEngine = ENGINE, owner: FileOwner | None = None) -> Any:
         grounds = Grounds(HostView(cdi.parent / "root"), "p", (), (cdi,), shares_of=lambda pod: UNSHARED, owner=owner)
-        made = OciConfinement(engine, grounds).launch(spec, ContainerId("u_c_0"), cdi)
+        made = OciConfinement(engine, grounds).launch(spec, ContainerId("u_c_0"), cdi, is_given_up=lambda: False)
         return json.loads(made.files["config.json"])
 
     return launch

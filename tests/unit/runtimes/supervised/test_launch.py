@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,10 +13,15 @@ from plugbay.errors import ContainerStartError
 from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.security import Security
+from plugbay.runtimes.port import ContainerId, ContainerSpec
+from plugbay.runtimes.process.unconfined import Unconfined
+from plugbay.runtimes.supervised import launch
+from plugbay.runtimes.supervised.confinement import Launch
 from plugbay.runtimes.supervised.launch import DEFAULT_PATH, check_paths, container_environment, encode_launch
 from plugbay.runtimes.supervised.records import container_id
 from tests.container_specs import changed, container_spec
 
+DEADLINE_S = 30
 SPEC = container_spec("true", uid=PodUid("uid"), pod="gopher-pod", name=ContainerName("gopher"), image="busybox")
 
 
@@ -77,6 +85,42 @@ def test_missing_host_paths_are_refused_by_name(tmp_path: Path) -> None:
         with pytest.raises(ContainerStartError, match=f"lstat {missing}: no such file or directory") as raised:
             check_paths(spec)
         assert raised.value.reason == "CreateContainerError"
+
+
+@pytest.mark.parametrize("path", ["", "null"])
+def test_paths_that_are_nowhere_on_the_host_are_refused(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/dev")
+    mounts, nodes = (Mount(path, container_path="/m"),), (DeviceNode(path, container_path="/dev/x"),)
+    for edits in (ContainerEdits(mounts=mounts), ContainerEdits(device_nodes=nodes)):
+        with pytest.raises(ContainerStartError, match=f"lstat {path}: no such file or directory"):
+            check_paths(changed(SPEC, edits=edits))
+
+
+class Searching(Unconfined):
+    """Looks at paths until that is given up."""
+
+    def __init__(self) -> None:
+        super().__init__(home="/")
+        self.ended = threading.Event()
+
+    def launch(
+        self, spec: ContainerSpec, container: ContainerId, directory: Path, *, is_given_up: Callable[[], bool]
+    ) -> Launch:
+        while not is_given_up():
+            os.sched_yield()
+        self.ended.set()
+        return super().launch(spec, container, directory, is_given_up=is_given_up)
+
+
+async def test_start_does_not_wait_for_ever_for_a_look_at_its_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "START_S", 0.01)
+    confinement = Searching()
+    with pytest.raises(ContainerStartError, match="context deadline exceeded") as raised:
+        await launch.plan_launch(confinement, SPEC, ContainerId("c"), tmp_path)
+    assert raised.value.reason == "CreateContainerError"
+    assert await asyncio.to_thread(confinement.ended.wait, DEADLINE_S)
 
 
 def test_rights_that_only_an_engine_could_take_are_refused() -> None:
