@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
+import shutil
 import signal
+import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +18,15 @@ from plugbay.errors import ContainerStartError, EngineUnusable
 from plugbay.kernel.cgroups import hierarchies, remove_cgroup
 from plugbay.model.edits import ContainerEdits, Mount
 from plugbay.model.ids import PodUid
+from plugbay.model.limits import CgroupLimits
 from plugbay.model.security import Security
 from plugbay.model.termination import DEFAULT_MESSAGE, MessagePolicy, TerminationMessage
+from plugbay.node.config import NodeConfig, OciConfig
+from plugbay.node.runtimes.oci import find_engine, open_oci
+from plugbay.ops.clock import SystemClock
 from plugbay.runtimes.oci.confinement import pod_cgroup
 from plugbay.runtimes.oci.engines import OciEngine, choose_engine, probe
+from plugbay.runtimes.oci.leftovers import sweep_engine
 from plugbay.runtimes.port import ContainerRuntime, ContainerSpec, RunState
 from tests.container_specs import changed
 from tests.contract.rigs.oci import (
@@ -203,9 +212,87 @@ async def test_a_container_whose_keepers_were_killed_is_ended(
         await until_ended(processes["inner"])
 
 
+async def test_what_an_engine_could_not_delete_is_swept_at_the_next_start(
+    places: Places, spec: ContainerSpec, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = places.engine
+    lazy = tmp_path / "lazy"
+    lazy.write_text(
+        f'#!/bin/sh\ncase " $* " in *" delete "*) echo no luck >&2; exit 1;; esac\nexec {engine.program} "$@"\n'
+    )
+    lazy.chmod(0o755)
+    places.engine = replace(engine, program=str(lazy))
+    async with runtime_on(places) as runtime:
+        gone = await runtime.start(replace(spec, limits=CgroupLimits(memory_bytes=2**26)))
+        await runtime.remove(gone.id)
+        assert await runtime.list() == []
+    places.engine = engine
+    assert engine.knows(gone.id) or not engine.keep_options
+    (engine.state_dir / gone.id).mkdir(exist_ok=True)  # crun deletes it by itself
+    async with runtime_on(places) as runtime:
+        kept = await runtime.start(replace(spec, attempt=5))
+        sweep_engine(engine, places.instances, proc_root=PROC)
+        assert (engine.knows(gone.id), engine.knows(kept.id)) == (False, True)
+        shutil.rmtree(places.instances / kept.id)
+        sweep_engine(engine, places.instances, proc_root=PROC)
+        assert engine.knows(kept.id), "its wrapper runs, though its record is lost"
+        await runtime.remove(kept.id)
+    sweep_engine(engine, places.instances, proc_root=PROC)
+    assert [each.levelname for each in caplog.records if "is left of" in each.getMessage()] == []
+
+
+async def test_an_engine_that_cannot_delete_does_not_keep_a_node_from_starting(
+    places: Places, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (places.engine.state_dir / "old").mkdir(parents=True)
+    sweep_engine(replace(places.engine, program="/bin/false"), places.instances, proc_root=PROC)
+    assert f"{places.engine.state_dir}/old is left of a container that has ended" in caplog.text
+    sweep_engine(places.engine, tmp_path / "none", proc_root=PROC)
+    assert not places.engine.knows("old")
+
+
+async def test_what_a_node_left_that_was_killed_while_it_tried_an_engine_is_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tmp").mkdir()
+    os.mkfifo(tmp_path / "said")
+    hung = tmp_path / "hung"
+    hung.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/said\nexec sleep 600\n")
+    hung.chmod(0o755)
+    script = "import sys; from plugbay.runtimes.oci.engines import probe; probe(sys.argv[1])"
+    node = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", script, str(hung), env={**os.environ, "TMPDIR": str(tmp_path / "tmp")}
+    )
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            engine = int(await asyncio.to_thread((tmp_path / "said").read_text))
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+        (used,) = (tmp_path / "tmp").iterdir()
+        assert probe("/bin/false")
+        assert list((tmp_path / "tmp").iterdir()) == [used], "its node is still trying"
+    finally:
+        node.kill()
+        await node.wait()
+    os.kill(engine, signal.SIGKILL)
+    (tmp_path / "tmp/plugbay-probe-file").touch()
+    assert probe("/bin/false")
+    assert [each.name for each in (tmp_path / "tmp").iterdir()] == ["plugbay-probe-file"]
+
+
+async def test_a_node_sweeps_its_engine_when_it_starts(tmp_path: Path) -> None:
+    config = NodeConfig(tmp_path / "node")
+    engine = find_engine(config, None, environ=os.environ)
+    left = config.oci_dir / "engine" / engine.kind / "old"
+    left.mkdir(parents=True)
+    await asyncio.to_thread(
+        open_oci, config, OciConfig(None, None, (), None, ()), environ=os.environ, clock=SystemClock()
+    )
+    assert not left.exists()
+
+
 async def test_an_engine_that_fails_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = f"by-{os.getpid()}"  # tests beside this one try engines, too
-    monkeypatch.setattr("plugbay.runtimes.oci.engines.secrets.token_hex", lambda _: own)
+    own = f"plugbay-probe-{os.getpid()}-"  # tests beside this one try engines, too
+    monkeypatch.setattr("plugbay.runtimes.oci.engines._PROBE", own)
     bad = tmp_path / "badrun"
     bad.write_text("#!/bin/sh\necho no luck today >&2\nexit 1\n")
     bad.chmod(0o755)
@@ -217,4 +304,4 @@ async def test_an_engine_that_fails_is_told_apart(tmp_path: Path, monkeypatch: p
     engine = choose_engine(None, search_path=os.environ["PATH"], state_dir=tmp_path)
     assert isinstance(engine, OciEngine)
     assert engine.version.split()[0] in ("crun", "runc")
-    assert not [each for root in hierarchies(proc_root=PROC) for each in root.glob(f"plugbay-probe-{own}")]
+    assert not [each for root in hierarchies(proc_root=PROC) for each in root.glob(f"{own}*")]

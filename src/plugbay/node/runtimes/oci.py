@@ -35,6 +35,7 @@ from plugbay.runtimes.oci.confinement import Grounds, OciConfinement
 from plugbay.runtimes.oci.engines import OciEngine, choose_engine, probe
 from plugbay.runtimes.oci.handlers import handler_of
 from plugbay.runtimes.oci.host_etc import HostEtc
+from plugbay.runtimes.oci.leftovers import sweep_engine
 from plugbay.runtimes.oci.network import PodNetwork
 from plugbay.runtimes.oci.pod_files import HostFiles
 from plugbay.runtimes.oci.rootfs import HostView, read_root
@@ -72,6 +73,7 @@ def open_oci(config: NodeConfig, oci: OciConfig, *, environ: Mapping[str, str], 
         raise UsageError("--cni-conf-dir needs root rights: only root may put pods on networks")
     engine = find_engine(config, oci.engine, environ=environ)
     engine = replace(engine, state_dir=oci_dir / _ENGINES / engine.kind)
+    sweep_engine(engine, oci_containers(config), proc_root=PROC)
     _refuse_other_engine(oci_dir / _ENGINES, engine)
     cgroup_parent = cgroup_prefix(config)
     places = SandboxPlaces(oci_dir / "sandboxes", oci_dir / "netns", oci_dir / "shared", cgroup_parent)

@@ -198,7 +198,9 @@ class OciConfinement:
                 if await asyncio.to_thread(_may_run, instance, directory / _PID_FILE):
                     raise InstanceUnreadable(instance.id, f"{self._engine.kind} cannot end it: {problem}")
                 logger.warning(
-                    "container %s has ended, but its traces stay until the next try: %s", instance.id, problem
+                    "container %s has ended, but its traces stay, until the node's next start at the latest: %s",
+                    instance.id,
+                    problem,
                 )
         if self._has_inner_cgroup(instance.spec.asked.limits.memory_bytes):
             await asyncio.to_thread(self._remove_outer_cgroup, instance)

@@ -7,16 +7,18 @@ import contextlib
 import json
 import os
 import re
-import secrets
 import shutil
+import stat
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from plugbay.cdi.inject import OciSpec
-from plugbay.errors import EngineUnusable
+from plugbay.errors import EngineUnusable, LockHeld
+from plugbay.kernel.cgroups import remove_cgroup
+from plugbay.kernel.files import FileLock
 from plugbay.runtimes.oci.rootless import FileOwner, made_rootless
 from plugbay.values import dataclass
 
@@ -28,6 +30,9 @@ CALL_S: Final = 30.0
 _SPEC: Final = re.compile(r"^spec: (\d+)\.(\d+)", re.MULTILINE)
 _KEEP: Final = "--keep"
 _ABSENT_PROGRAM: Final = "plugbay-probe"
+_PROBE: Final = "plugbay-probe-"
+_LOCK: Final = "lock"
+_PROC: Final = Path("/proc")
 _NOT_FOUND: Final = re.compile(r"executable file .*not found", re.IGNORECASE)
 
 
@@ -107,12 +112,11 @@ def probe(program: str, mounts: Sequence[OciSpec] = ()) -> str:
     Args:
         mounts: what the container should have besides.
     """
-    with tempfile.TemporaryDirectory(prefix="plugbay-probe-") as made:
-        bundle = Path(made)
+    with _probe_bundle() as bundle:
         (bundle / "rootfs").mkdir()
-        name = f"plugbay-probe-{secrets.token_hex(4)}"
+        name = bundle.name
         (bundle / "config.json").write_text(json.dumps(_probe_spec(name, mounts)))
-        argv = [program, "--root", str(bundle / "state"), "run", "--bundle", made, name]
+        argv = [program, "--root", str(bundle / "state"), "run", "--bundle", str(bundle), name]
         try:
             done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=CALL_S, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
@@ -124,6 +128,43 @@ def probe(program: str, mounts: Sequence[OciSpec] = ()) -> str:
             delete = [*argv[:3], "delete", "--force", name]
             subprocess.run(delete, stdin=subprocess.DEVNULL, capture_output=True, timeout=CALL_S, check=False)
         return said or f"it ended with exit code {done.returncode} and no word"
+
+
+@contextlib.contextmanager
+def _probe_bundle() -> Iterator[Path]:
+    """A bundle for a container that is named after it. What nodes have left that were killed meanwhile is swept.
+
+    It is locked: the kernel ends the lock of a process that dies. It does not lie in the node's root, which need not be
+    the node's yet when it tries engines.
+    """
+    places = Path(tempfile.gettempdir())
+    for left in places.glob(f"{_PROBE}*"):
+        _sweep_probe(left)
+    with contextlib.ExitStack() as stack:
+        made = _locked_bundle(places, stack)
+        stack.callback(shutil.rmtree, made, ignore_errors=True)
+        yield made
+
+
+def _locked_bundle(places: Path, stack: contextlib.ExitStack) -> Path:
+    while True:
+        made = Path(tempfile.mkdtemp(prefix=_PROBE, dir=places))
+        with contextlib.suppress(LockHeld, FileNotFoundError):  # another node has swept it before it was locked
+            stack.enter_context(FileLock(made / _LOCK))
+            return made
+
+
+def _sweep_probe(bundle: Path) -> None:
+    """Remove a bundle of ours that no process uses, and the cgroup of its container."""
+    try:
+        found = bundle.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            return
+        with FileLock(bundle / _LOCK):
+            remove_cgroup(bundle.name, proc_root=_PROC)
+            shutil.rmtree(bundle, ignore_errors=True)
+    except (LockHeld, OSError):
+        return
 
 
 def last_line(said: bytes) -> str:
