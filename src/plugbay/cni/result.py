@@ -106,7 +106,8 @@ def parse(value: JsonValue, *, version: str) -> Result:
         return Result(label, ips=ips, routes=routes, dns=dns)
     return Result(
         label,
-        tuple(map(_interface, _objects(document, "interfaces"))),
+        # One that is null keeps its place, since addresses name interfaces by their places.
+        tuple(_interface(each or {}) for each in _entries(document, "interfaces")),
         tuple(map(_ip, _objects(document, "ips"))),
         tuple(map(_route, _objects(document, "routes"))),
         dns,
@@ -178,12 +179,16 @@ def _object(value: JsonValue, what: str) -> JsonObject:
 
 
 def _objects(entry: JsonObject, name: str) -> list[JsonObject]:
+    return [each for each in _entries(entry, name) if each is not None]
+
+
+def _entries(entry: JsonObject, name: str) -> list[JsonObject | None]:
     value = member(entry, name)
     if value is None:
         return []
     if not isinstance(value, list):
         raise InvalidNetworkResult(f"{name} is {kind(value)}, not a list")
-    return [_object(each, f"an entry of {name}") for each in value if each is not None]
+    return [None if each is None else _object(each, f"an entry of {name}") for each in value]
 
 
 def _text(entry: JsonObject, name: str) -> str:

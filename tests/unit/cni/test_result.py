@@ -117,6 +117,16 @@ def test_mapped_address_is_the_one_of_ipv4_as_for_go() -> None:
     ]
 
 
+@pytest.mark.parametrize("version", ["0.3.0", "0.4.0", "1.0.0", "1.1.0"])
+def test_interface_that_is_null_keeps_its_place(version: str) -> None:
+    interfaces: JsonValue = [None, {"name": "br0"}, None, {"name": "eth0", "sandbox": "/ns"}]
+    ips: JsonValue = [None, {"address": "10.0.0.2/24", "interface": 3}]
+    found = parse({"cniVersion": version, "interfaces": interfaces, "ips": ips, "routes": [None]}, version="")
+    assert [each.name for each in found.interfaces] == ["", "br0", "", "eth0"]
+    assert [str(each) for each in container_addresses(found, "eth0")] == ["10.0.0.2"]
+    assert parse(encode(found), version="") == found
+
+
 def test_members_are_matched_as_go_does() -> None:
     given: JsonValue = {"CNIVersion": "1.0.0", "IPS": [{"Address": "10.0.0.2/24", "INTERFACE": 0}]}
     assert parse(given, version="").ips == (Ip(ip_interface("10.0.0.2/24"), None, 0),)
