@@ -46,6 +46,17 @@ def inject(edits: Edits, oci: OciSpec, look_up: LookUp) -> OciSpec:
     return changed
 
 
+def clean(path: str) -> str:
+    """``path`` without what leads nowhere, as Go's ``filepath.Clean`` has it: two slashes at the beginning are one."""
+    cleaned = posixpath.normpath(path)
+    return cleaned.removeprefix("/") if cleaned.startswith("//") else cleaned
+
+
+def depth(mount: OciSpec) -> int:
+    """The place of a mount among others: a deeper one comes later, so that none hides another."""
+    return clean(mount["destination"]).count("/")
+
+
 def _part(oci: OciSpec, *keys: str) -> OciSpec:
     part = oci
     for key in keys:
@@ -138,7 +149,7 @@ def _add_mounts(oci: OciSpec, added: Iterable[SpecMount]) -> None:
         if same is not None:
             del mounts[same]
         mounts.append(_mount(mount, has_user_namespace=has_user_namespace))
-    mounts.sort(key=lambda each: posixpath.normpath(each["destination"]).count("/"))
+    mounts.sort(key=depth)
 
 
 def _mount(mount: SpecMount, *, has_user_namespace: bool) -> OciSpec:

@@ -13,7 +13,7 @@ import pytest
 
 from plugbay.cdi.convert import Spelled, from_cdi, to_cdi
 from plugbay.cdi.host import find_node, host_node
-from plugbay.cdi.inject import inject
+from plugbay.cdi.inject import clean, inject
 from plugbay.cdi.nodes import HostNode
 from plugbay.cdi.spec import Edits, Hook, IntelRdt, NetDevice, SpecDeviceNode, SpecMount
 from plugbay.errors import CdiInjectionFailed, NotInCdi
@@ -131,6 +131,29 @@ def test_mounts_replace_and_are_sorted_by_depth_stably() -> None:
         {"destination": "/m//", "source": "/h", "type": "none"},
         {"destination": "/a/b/c", "source": "/h", "options": ["rbind"]},
     ]
+
+
+@pytest.mark.parametrize("path", ["//m", "///m", "//m/", "//x/../m"])
+def test_slashes_at_the_beginning_make_no_mount_deeper(path: str) -> None:
+    after = injected(Edits(mounts=(SpecMount("/h", path),)), {"mounts": [{"destination": "/a/b"}]})
+    assert [each["destination"] for each in after["mounts"]] == [path, "/a/b"]
+
+
+@pytest.mark.parametrize(
+    ("path", "cleaned"),
+    [
+        ("", "."),
+        ("/", "/"),
+        ("//", "/"),
+        ("///", "/"),
+        ("//a//b/", "/a/b"),
+        ("//..", "/"),
+        ("a/", "a"),
+        ("./../a", "../a"),
+    ],
+)
+def test_paths_are_cleaned_as_by_go(path: str, cleaned: str) -> None:
+    assert clean(path) == cleaned
 
 
 def test_without_a_new_mount_nothing_is_sorted() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from plugbay.cdi.inject import OciSpec
+from plugbay.cdi.inject import OciSpec, clean
 from plugbay.runtimes.oci.rootfs import LOWER_LAYERS, RootFs
 from plugbay.values import dataclass
 
@@ -104,4 +104,4 @@ def _with_layer(mount: Mapping[str, Any], layer: Path) -> dict[str, Any]:
 
 def _normal(mount: Mapping[str, Any]) -> str:
     """The absolute path of a mount's target; engines take a relative path from the root."""
-    return os.path.normpath(os.path.join("/", mount["destination"]))
+    return clean(os.path.join("/", mount["destination"]))

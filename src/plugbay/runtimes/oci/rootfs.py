@@ -15,6 +15,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
+from plugbay.cdi.inject import clean
 from plugbay.errors import ContainerStartError
 from plugbay.kernel.mounts import mounted
 from plugbay.runtimes.oci.host_etc import HostEtc
@@ -203,8 +204,8 @@ def has_place(file: PodFile, root: RootFs, spec: ContainerSpec) -> bool:
     Raises:
         ContainerStartError: it cannot, and a field of the pod is about it.
     """
-    path = os.path.normpath(file.mount.container_path)
-    volumes = {os.path.normpath(each.container_path): each for each in (*spec.edits.mounts, *spec.mounts)}
+    path = clean(file.mount.container_path)
+    volumes = {clean(each.container_path): each for each in (*spec.edits.mounts, *spec.mounts)}
     above = [each for each in (*_WRITABLE, *volumes) if path.startswith(f"{each}/")]
     below = max(above, key=len, default="")
     if volume := volumes.get(below):

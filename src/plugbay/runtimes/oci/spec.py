@@ -5,11 +5,10 @@ Source: containerd 2.1.9 ``internal/cri/server/container_create.go``, ``pkg/oci`
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from plugbay.cdi.inject import OciSpec
+from plugbay.cdi.inject import OciSpec, clean, depth
 from plugbay.model.edits import Mount
 from plugbay.model.security import MASKED_PATHS, READ_ONLY_PATHS, Seccomp, Security
 from plugbay.runtimes.devices import FoundDevice
@@ -188,16 +187,16 @@ def _mounts(spec: ContainerSpec, around: ContainerSurroundings) -> list[OciSpec]
         _own("/tmp", "tmpfs", "nosuid", "nodev", "mode=1777", *beside),
     ]
     given = {
-        posixpath.normpath(mount.container_path): _bind(mount)
+        clean(mount.container_path): _bind(mount)
         for mount in (*(each.mount for each in around.shares.files), *spec.edits.mounts, *spec.mounts)
     }
-    placed = {posixpath.normpath(each["destination"]): each for each in (*around.root_mounts, *own)}
+    placed = {clean(each["destination"]): each for each in (*around.root_mounts, *own)}
     if "/dev" in given:
         placed = {path: each for path, each in placed.items() if not path.startswith("/dev/") or each["type"] == "bind"}
     placed |= given
-    for path in map(posixpath.normpath, spec.untrusted_paths):
+    for path in map(clean, spec.untrusted_paths):
         placed[path] = placed[path] | {"options": [*placed[path]["options"], "nosuid", "nodev"]}
-    return sorted(placed.values(), key=lambda each: posixpath.normpath(each["destination"]).count("/"))
+    return sorted(placed.values(), key=depth)
 
 
 def _shm(shares: PodShares) -> OciSpec:

@@ -40,8 +40,10 @@ def layers(made: MountPoints) -> dict[str, str]:
 
 def test_missing_directory_and_file_are_in_a_layer_on_top(host: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    made = placed(host, bind("/opt/driver/lib"), bind("/opt/conf", tmp_path / "file"), bind("opt/relative"))
-    assert made.directories == ("points/0/driver/lib", "points/0/relative")
+    made = placed(
+        host, bind("/opt/driver/lib"), bind("/opt/conf", tmp_path / "file"), bind("opt/relative"), bind("//opt/slashes")
+    )
+    assert made.directories == ("points/0/driver/lib", "points/0/relative", "points/0/slashes")
     assert made.files == ("points/0/conf",)
     assert layers(made) == {"/opt": f"/container/points/0:{host}/opt:/layer", "/usr": f"{host}/usr:/layer"}
 

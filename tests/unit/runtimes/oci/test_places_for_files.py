@@ -31,6 +31,7 @@ def rootfs(tmp_path: Path) -> Path:
         ("/etc/hosts", True),
         ("/etc/resolv.conf", True),
         ("/etc/hostname", False),
+        ("//etc/hostname", False),
         ("/etc/deeper/still", False),
         ("/dev/termination-log", True),
         ("/tmp/a/b", True),

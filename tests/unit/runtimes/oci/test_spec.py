@@ -140,10 +140,12 @@ def test_no_mount_hides_another_and_the_pods_own_win(mounts: list[Mount]) -> Non
         assert ("ro" if mount.read_only else "rw") in placed[mount.container_path]["options"]
 
 
-def test_nothing_of_ours_is_mounted_into_a_dev_of_the_pod() -> None:
-    spec = replace(SPEC, mounts=(Mount("/dev", read_only=True), Mount("/srv/own", container_path="/dev/own")))
-    places = [each["destination"] for each in made(spec)["mounts"] if each["destination"].startswith("/dev")]
-    assert places == ["/dev", "/dev/own"]
+@pytest.mark.parametrize("dev", ["/dev", "//dev", "///dev/"])
+def test_nothing_of_ours_is_mounted_into_a_dev_of_the_pod(dev: str) -> None:
+    volumes = Mount("/dev", container_path=dev, read_only=True), Mount("/srv/own", container_path=f"{dev}/own")
+    spec = replace(SPEC, mounts=volumes)
+    places = [each["destination"] for each in made(spec)["mounts"] if "/dev" in each["destination"]]
+    assert places == [dev, f"{dev}/own"]
     around = replace(AROUND, shares=PodShares({}, shm="/run/shm-of-the-pod"))
     shared = [each["destination"] for each in made(spec, around=around)["mounts"]]
     assert "/dev/shm" in shared
