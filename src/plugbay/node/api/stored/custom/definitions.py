@@ -6,27 +6,22 @@ Source: Kubernetes 1.36 ``apiextensions-apiserver/pkg/apis/apiextensions/validat
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from plugbay.documents import Json
-from plugbay.errors import UsageError
 from plugbay.model import dns
 from plugbay.node.api.resources import ApiResource, StoredKind
-from plugbay.node.api.stored.custom.schemas import schema_problems
+from plugbay.node.api.stored.custom.versions import version_problems
 from plugbay.node.api.stored.rows import row
 from plugbay.objects.metadata import LABEL_RULE, SUBDOMAIN_RULE
-from plugbay.objects.problems import FieldProblem, duplicate, invalid, not_supported, required
+from plugbay.objects.problems import FieldProblem, invalid, not_supported, required
 from plugbay.printers import v1
 from plugbay.printers.cells import columns, created
-from plugbay.printers.jsonpath import parse_path
 from plugbay.printers.tables import Column
 
 CLEAN_UP: Final = "customresourcecleanup.apiextensions.k8s.io"
 """The finalizer that holds a definition until the objects of its kind are gone."""
-_VERSION: Final = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
-_COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 
 
 def _definition(wanted: Json, before: Json | None) -> Json:
@@ -65,44 +60,11 @@ def _definition_problems(value: Json, before: Json | None) -> Iterator[FieldProb
         yield not_supported("spec.conversion.strategy", strategy, ["None"])
     if spec.get("preserveUnknownFields") is True:
         yield invalid("spec.preserveUnknownFields", True, "must be false in order to use defaults in the schema")
-    yield from _version_problems(spec)
+    yield from version_problems(spec)
     if before is not None:
         for path in (("scope",), ("group",), ("names", "plural"), ("names", "kind")):
             if v1.at(spec, *path) != v1.at(before, "spec", *path):
                 yield invalid(f"spec.{'.'.join(path)}", v1.at(spec, *path), "field is immutable")
-
-
-def _version_problems(spec: Json) -> Iterator[FieldProblem]:
-    versions = v1.objects(spec, "versions")
-    if sum(each.get("storage") is True for each in versions) != 1:
-        yield invalid(
-            "spec.versions",
-            [v1.text(each, "name") for each in versions],
-            "must have exactly one version marked as storage version",
-        )
-    seen: set[str] = set()
-    for index, version in enumerate(versions):
-        where, name = f"spec.versions[{index}]", v1.text(version, "name")
-        if not _VERSION.fullmatch(name):
-            yield invalid(f"{where}.name", name, LABEL_RULE)
-        if name in seen:
-            yield duplicate(f"{where}.name", name)
-        seen.add(name)
-        schema = v1.mapping(version, "schema", "openAPIV3Schema")
-        yield from schema_problems(schema, f"{where}.schema.openAPIV3Schema")
-        for at, column in enumerate(v1.objects(version, "additionalPrinterColumns")):
-            yield from _column_problems(column, f"{where}.additionalPrinterColumns[{at}]")
-
-
-def _column_problems(column: Json, path: str) -> Iterator[FieldProblem]:
-    if not v1.text(column, "name"):
-        yield required(f"{path}.name")
-    if (kind := v1.text(column, "type")) not in _COLUMN_TYPES:
-        yield not_supported(f"{path}.type", kind, _COLUMN_TYPES)
-    try:
-        parse_path(v1.text(column, "jsonPath"))
-    except UsageError as error:
-        yield invalid(f"{path}.jsonPath", v1.text(column, "jsonPath"), str(error))
 
 
 def has_expressions(schema: object) -> bool:
