@@ -293,3 +293,54 @@ async def test_rules_that_are_not_evaluated_are_told(root: Path) -> None:
             '299 - "the subresource scale is stored, and this node does not serve it for custom resources"',
         ]
         assert (await ask("GET", f"{GOPHERS}/g/scale")).status == 404
+
+
+async def test_numbers_and_flags_select_objects_in_lists_and_watches(root: Path) -> None:
+    async with running_node(root) as node:
+        ask = ApiCaller(node.config.control_socket)
+        wanted = definition()
+        [version] = wanted["spec"]["versions"]
+        fields = {"n": {"type": "integer"}, "b": {"type": "boolean"}}
+        version["schema"] = {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object"}}}}
+        version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"] = fields
+        version["selectableFields"] = [{"jsonPath": ".spec.n"}, {"jsonPath": ".spec.b"}]
+        assert (await ask("POST", DEFINITIONS, wanted)).status == 201
+        for name, spec in (("a", {"n": 3, "b": True}), ("b", {"n": 0, "b": False}), ("c", {})):
+            body = {"apiVersion": "example.com/v1", "kind": "Gopher", "metadata": {"name": name}, "spec": spec}
+            assert (await ask("POST", GOPHERS, body)).status == 201
+        for selector, names in (
+            ("spec.n=3", "a"),
+            ("spec.b=true", "a"),
+            ("spec.b!=true", "bc"),
+            ("spec.n=0", "b"),
+            ("spec.n=", "c"),
+        ):
+            listed = (await ask("GET", GOPHERS, fieldSelector=selector)).value["items"]
+            assert "".join(each["metadata"]["name"] for each in listed) == names, selector
+            query = {"watch": "true", "timeoutSeconds": "1", "fieldSelector": selector}
+            watched = (await ask("GET", GOPHERS, **query)).value
+            told = watched if isinstance(watched, list) else [watched]
+            assert "".join(each["object"]["metadata"]["name"] for each in told) == names, selector
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("", "Required value"),
+        (".spec.wings", 'Invalid value: ".spec.wings": is an invalid path: does not refer to a valid field'),
+        (".spec.free", "must point to a field of type string, boolean or integer"),
+        (".metadata.name", "must not point to fields in metadata"),
+        ("spec.mode", "is an invalid path"),
+        (".", "must point to a field of type string, boolean or integer"),
+    ],
+)
+async def test_a_field_that_no_selector_can_name_is_refused(root: Path, path: str, problem: str) -> None:
+    async with running_node(root) as node:
+        ask = ApiCaller(node.config.control_socket)
+        wanted = definition()
+        wanted["spec"]["versions"][0]["selectableFields"] = [{"jsonPath": path}]
+        refused = await ask("POST", DEFINITIONS, wanted)
+        assert refused.status == 422
+        [cause] = refused.value["details"]["causes"]
+        assert cause["field"] == "spec.versions[0].selectableFields[0].jsonPath"
+        assert problem in cause["message"]

@@ -14,7 +14,13 @@ from plugbay.manifest.schema import POD
 from plugbay.manifest.shapes import Table
 from plugbay.node.api.applying.typed.builtin_types import builtin_type
 from plugbay.node.api.applying.typed.types import VersionedType
-from plugbay.node.api.field_selectors import EVENT_FIELDS, NEW_EVENT_FIELDS, NODE_FIELDS, POD_FIELDS
+from plugbay.node.api.field_selectors import (
+    EVENT_FIELDS,
+    NEW_EVENT_FIELDS,
+    NODE_FIELDS,
+    POD_FIELDS,
+    SelectableFields,
+)
 from plugbay.objects import merge_rules
 from plugbay.objects.event_views import core_event, core_event_problems, new_event_problems
 from plugbay.objects.messages.fields import object_table
@@ -97,7 +103,7 @@ class ApiResource:
     is_namespaced: bool
     verbs: tuple[str, ...]
     columns: TableColumns
-    fields: frozenset[str]
+    fields: SelectableFields = field(compare=False)
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     subresources: tuple[Subresource, ...] = ()

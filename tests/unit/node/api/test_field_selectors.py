@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from plugbay.errors import UsageError
-from plugbay.node.api.field_selectors import EVENT_FIELDS, POD_FIELDS, FieldSelector
+from plugbay.node.api.field_selectors import EVENT_FIELDS, POD_FIELDS, FieldSelector, SelectableFields
+from plugbay.node.api.resources import EVENTS, NODES, PODS
+from plugbay.node.api.stored.workloads.rows import JOBS, REPLICA_SETS
 
 POD = {"metadata": {"name": "a,b", "namespace": "default"}, "spec": {}, "status": {"phase": "Running"}}
 
@@ -51,3 +53,27 @@ def test_events_are_selected_by_what_they_are_about() -> None:
     event = {"involvedObject": {"kind": "Pod", "name": "p"}, "reason": "Started", "metadata": {}}
     assert FieldSelector("involvedObject.kind=Pod,involvedObject.name=p", EVENT_FIELDS).holds(event)
     assert not FieldSelector("reason!=Started", EVENT_FIELDS).holds(event)
+
+
+@pytest.mark.parametrize(
+    ("fields", "selector", "item", "holds"),
+    [
+        (NODES.fields, "spec.unschedulable=false", {}, True),
+        (NODES.fields, "spec.unschedulable=true", {"spec": {"unschedulable": True}}, True),
+        (NODES.fields, "spec.unschedulable!=true", {"spec": {"unschedulable": True}}, False),
+        (PODS.fields, "spec.hostNetwork=false", {"spec": {}}, True),
+        (PODS.fields, "spec.hostNetwork=true", {"spec": {"hostNetwork": True}}, True),
+        (PODS.fields, "spec.serviceAccountName=robot", {"spec": {"serviceAccountName": "robot"}}, True),
+        (JOBS.fields, "status.successful=1", {"status": {"succeeded": 1}}, True),
+        (JOBS.fields, "status.successful=0", {"status": {}}, True),
+        (REPLICA_SETS.fields, "status.replicas=0", {"status": {}}, True),
+        (REPLICA_SETS.fields, "status.replicas!=0", {"status": {"replicas": 3}}, True),
+        (REPLICA_SETS.fields, "status.replicas!=0", {"status": {"replicas": 0}}, False),
+        (EVENTS.fields, "source=kubelet", {"source": {"component": "kubelet"}}, True),
+        (EVENTS.fields, "source=kubelet", {"source": {"component": ""}, "reportingComponent": "kubelet"}, True),
+    ],
+)
+def test_numbers_and_flags_are_compared_as_an_api_server_writes_them(
+    fields: SelectableFields, selector: str, item: dict[str, object], holds: bool
+) -> None:
+    assert FieldSelector(selector, fields).holds(item) is holds

@@ -14,9 +14,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from plugbay.documents import Json
+from plugbay.node.api.field_selectors import selectable
 from plugbay.node.api.refusals import unreadable
 from plugbay.node.api.resources import ApiResource, StoredKind
-from plugbay.node.api.stored.rows import FIELDS, row
+from plugbay.node.api.stored.rows import row
 from plugbay.objects.problems import FieldProblem, forbidden, invalid, required, too_long
 from plugbay.printers import stored, v1
 
@@ -155,5 +156,5 @@ SECRETS: Final = row(
     "Secret",
     stored=StoredKind(prepare=_secret, check=_secret_problems, remarks=_secret_remarks),
     columns=stored.SECRETS,
-    fields=FIELDS | {"type"},
+    fields=selectable("type"),
 )

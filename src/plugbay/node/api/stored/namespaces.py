@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from plugbay.documents import Json
-from plugbay.node.api.field_selectors import NAMESPACE_FIELDS
+from plugbay.node.api.field_selectors import selectable
 from plugbay.node.api.resources import StoredKind, Subresource
 from plugbay.node.api.stored.rows import VERBS, row
 from plugbay.objects.metadata import label_rule
@@ -93,7 +93,7 @@ NAMESPACES: Final = row(
     is_namespaced=False,
     short_names=("ns",),
     columns=tables.NAMESPACES,
-    fields=NAMESPACE_FIELDS,
+    fields=selectable("status.phase"),
     subresources=(Subresource("finalize", "Namespace", ("update",)),),
     has_status=True,
     verbs=tuple(verb for verb in VERBS if verb != "deletecollection"),

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from plugbay.node.api.field_selectors import NO_FIELDS, SelectableFields, selectable
 from plugbay.node.api.resources import ApiResource, StoredKind, Subresource
 from plugbay.objects.messages.fields import message_of, message_rule, object_table
 from plugbay.printers import tables
 from plugbay.printers.tables import TableColumns
 
 VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-FIELDS: Final = frozenset({"metadata.name", "metadata.namespace"})
-CLUSTER_FIELDS: Final = frozenset({"metadata.name"})
+FIELDS: Final = selectable("metadata.name", "metadata.namespace")
+CLUSTER_FIELDS: Final = selectable("metadata.name")
 
 
 def row(
@@ -24,7 +25,7 @@ def row(
     short_names: tuple[str, ...] = (),
     categories: tuple[str, ...] = (),
     columns: TableColumns = tables.PLAIN,
-    fields: frozenset[str] | None = None,
+    fields: SelectableFields = NO_FIELDS,
     subresources: tuple[Subresource, ...] = (),
     has_status: bool = False,
     verbs: tuple[str, ...] = VERBS,
@@ -33,7 +34,7 @@ def row(
 
     Args:
         api_version: such as ``v1`` or ``apps/v1``.
-        fields: those that field selectors may name; by default name and namespace.
+        fields: those that field selectors may name besides name and namespace.
         has_status: whether its status is written apart, as the subresource ``status``.
     """
     group, _, version = api_version.rpartition("/")
@@ -47,7 +48,7 @@ def row(
         is_namespaced,
         verbs,
         columns,
-        fields or (FIELDS if is_namespaced else CLUSTER_FIELDS),
+        {**(FIELDS if is_namespaced else CLUSTER_FIELDS), **fields},
         short_names,
         categories,
         (*subresources, status) if has_status else subresources,

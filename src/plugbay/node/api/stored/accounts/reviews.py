@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from plugbay.node.api.field_selectors import NO_FIELDS
 from plugbay.node.api.resources import ApiResource
 from plugbay.objects.messages.fields import object_table
 from plugbay.printers import tables
@@ -20,7 +21,7 @@ def _review(group: str, kind: str, *, is_namespaced: bool = False) -> ApiResourc
         is_namespaced,
         ("create",),
         tables.PLAIN,
-        frozenset(),
+        NO_FIELDS,
         schema=object_table(f"{group}/v1", kind),
     )
 

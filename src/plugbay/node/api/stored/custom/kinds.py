@@ -17,6 +17,7 @@ from plugbay.node.api.applying.typed.types import FieldType, VersionedType
 from plugbay.node.api.resources import ApiResource, StoredKind, Subresource
 from plugbay.node.api.stored.custom.pruning import defaulted, pruned
 from plugbay.node.api.stored.custom.structural import value_problems
+from plugbay.node.api.stored.custom.versions import selectable_in
 from plugbay.node.api.stored.rows import CLUSTER_FIELDS, FIELDS, VERBS
 from plugbay.printers import tables, v1
 from plugbay.printers.ages import age
@@ -60,7 +61,6 @@ def _row(definition: Json, version: Json, types: Mapping[str, FieldType]) -> Api
     group, kind = v1.text(spec, "group"), v1.text(names, "kind")
     schema = _schema(version)
     is_namespaced = v1.text(spec, "scope") == "Namespaced"
-    selectable = (v1.text(each, "jsonPath").lstrip(".") for each in v1.objects(version, "selectableFields"))
     status = Subresource("status", kind, ("get", "patch", "update"), group, name)
     deprecated = f"{group}/{name} {kind} is deprecated" if version.get("deprecated") is True else ""
     return ApiResource(
@@ -72,7 +72,7 @@ def _row(definition: Json, version: Json, types: Mapping[str, FieldType]) -> Api
         is_namespaced,
         VERBS,
         _columns(version),
-        (FIELDS if is_namespaced else CLUSTER_FIELDS) | frozenset(selectable),
+        {**(FIELDS if is_namespaced else CLUSTER_FIELDS), **selectable_in(version)},
         tuple(v1.texts(names, "shortNames")),
         tuple(v1.texts(names, "categories")),
         (status,) if "status" in v1.mapping(version, "subresources") else (),

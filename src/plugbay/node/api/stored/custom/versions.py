@@ -11,6 +11,7 @@ from typing import Final
 
 from plugbay.documents import Json
 from plugbay.errors import UsageError
+from plugbay.node.api.field_selectors import SelectableField
 from plugbay.node.api.stored.custom.schemas import schema_problems
 from plugbay.objects.metadata import LABEL_RULE
 from plugbay.objects.problems import FieldProblem, duplicate, invalid, not_supported, required
@@ -18,7 +19,13 @@ from plugbay.printers import v1
 from plugbay.printers.jsonpath import parse_path
 
 _VERSION: Final = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
+_NAME: Final = re.compile(r"\['(?P<quoted>[^']+)'\]|(?P<plain>[^.\[\]]+)")
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
+_SELECTABLE_TYPES: Final = ("boolean", "integer", "string")
+_SELECTABLE_RULE: Final = (
+    "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."
+)
+_MOST_SELECTABLE: Final = 8
 
 
 def version_problems(spec: Json) -> Iterator[FieldProblem]:
@@ -42,6 +49,50 @@ def version_problems(spec: Json) -> Iterator[FieldProblem]:
         yield from schema_problems(schema, f"{where}.schema.openAPIV3Schema")
         for at, column in enumerate(v1.objects(version, "additionalPrinterColumns")):
             yield from _column_problems(column, f"{where}.additionalPrinterColumns[{at}]")
+        yield from _selectable_problems(version, schema, f"{where}.selectableFields")
+
+
+def selectable_in(version: Json) -> dict[str, SelectableField]:
+    """The fields of its own kind that field selectors may name."""
+    paths = [v1.text(each, "jsonPath").lstrip(".") for each in v1.objects(version, "selectableFields")]
+    return {path: SelectableField((_steps(path),)) for path in paths}
+
+
+def _selectable_problems(version: Json, schema: Json, path: str) -> Iterator[FieldProblem]:
+    seen: set[str] = set()
+    for at, each in enumerate(v1.objects(version, "selectableFields")):
+        where, named = f"{path}[{at}].jsonPath", v1.text(each, "jsonPath")
+        steps = _steps(named.lstrip("."))
+        if not named:
+            yield required(where)
+        elif not named.startswith("."):
+            yield invalid(where, named, "is an invalid path: it has to begin with a dot")
+        elif steps[:1] == ("metadata",):
+            yield invalid(where, named, "must not point to fields in metadata")
+        elif (field := _schema_at(schema, steps)) is None:
+            yield invalid(where, named, "is an invalid path: does not refer to a valid field")
+        elif field.get("type") not in _SELECTABLE_TYPES:
+            yield invalid(where, named, _SELECTABLE_RULE)
+        elif named in seen:
+            yield duplicate(where, named)
+        seen.add(named)
+    if len(seen) > _MOST_SELECTABLE:
+        many = f"Too many: {len(seen)}: must have at most {_MOST_SELECTABLE} items"
+        yield FieldProblem("FieldValueTooMany", path, many)
+
+
+def _schema_at(schema: Json, steps: tuple[str, ...]) -> Json | None:
+    for step in steps:
+        known = v1.mapping(schema, "properties")
+        if step not in known:
+            return None
+        schema = v1.mapping(known, step)
+    return schema
+
+
+def _steps(path: str) -> tuple[str, ...]:
+    """The names of a path without arrays, which may stand in brackets and quotes."""
+    return tuple(found["plain"] or found["quoted"] for found in _NAME.finditer(path))
 
 
 def _column_problems(column: Json, path: str) -> Iterator[FieldProblem]:

@@ -10,6 +10,7 @@ from typing import Final
 
 from plugbay.documents import Json
 from plugbay.model import dns
+from plugbay.node.api.field_selectors import selectable
 from plugbay.node.api.stored.inactive.rows import inactive
 from plugbay.objects.metadata import LABEL_RULE, SUBDOMAIN_RULE
 from plugbay.objects.problems import FieldProblem, duplicate, invalid, required
@@ -155,5 +156,6 @@ CLAIMS: Final = (
         ),
         has_generation=True,
         check=_slice_problems,
+        fields=selectable("spec.driver", "spec.nodeName"),
     ),
 )

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from plugbay.documents import Json
+from plugbay.node.api.field_selectors import selectable
 from plugbay.node.api.stored.inactive.rows import inactive
 from plugbay.objects.problems import FieldProblem, duplicate, invalid, not_supported, required
 from plugbay.printers import v1
@@ -136,6 +137,7 @@ NETWORK: Final = (
         prepare=_service,
         check=_service_problems,
         name_rule=_service_name,
+        fields=selectable("spec.clusterIP", "spec.type"),
     ),
     inactive(
         "v1",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
 from plugbay.documents import Json
+from plugbay.node.api.field_selectors import NO_FIELDS, SelectableFields
 from plugbay.node.api.resources import ApiResource, StoredKind
 from plugbay.node.api.stored.rows import row
 from plugbay.objects.metadata import NameRule, subdomain_rule
@@ -40,6 +41,7 @@ def inactive(
     check: Problems = no_problems,
     name_rule: NameRule = subdomain_rule,
     creates_on_update: bool = False,
+    fields: SelectableFields = NO_FIELDS,
 ) -> ApiResource:
     """The row of a kind that is stored for its readers only."""
     return row(
@@ -58,5 +60,6 @@ def inactive(
         short_names=short_names,
         categories=categories,
         columns=columns,
+        fields=fields,
         has_status=has_status,
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from plugbay.node.api.field_selectors import SelectableField, selectable
 from plugbay.node.api.resources import StoredKind, Subresource
-from plugbay.node.api.stored.rows import FIELDS, row
+from plugbay.node.api.stored.rows import row
 from plugbay.node.api.stored.workloads import checks, defaults
 from plugbay.objects.metadata import label_rule
 from plugbay.printers import workloads as tables
@@ -21,7 +22,7 @@ REPLICA_SETS: Final = row(
     short_names=("rs",),
     categories=_ALL,
     columns=tables.REPLICA_SETS,
-    fields=FIELDS | {"status.replicas"},
+    fields=selectable("status.replicas", absent="0"),
     subresources=(_SCALE,),
     has_status=True,
 )
@@ -60,7 +61,7 @@ JOBS: Final = row(
     stored=StoredKind(prepare=defaults.job, check=checks.check_job, name_rule=label_rule, has_generation=True),
     categories=_ALL,
     columns=tables.JOBS,
-    fields=FIELDS | {"status.successful"},
+    fields={"status.successful": SelectableField((("status", "succeeded"),), absent="0")},
     has_status=True,
 )
 WORKLOADS: Final = (CONTROLLER_REVISIONS, DAEMON_SETS, DEPLOYMENTS, JOBS, REPLICA_SETS)
