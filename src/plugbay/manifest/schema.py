@@ -41,6 +41,11 @@ def _used(**fields: Shape) -> dict[str, Field]:
     return {name: Field(Support.USED, shape) for name, shape in fields.items()}
 
 
+def _used_or_empty(**fields: Table) -> dict[str, Field]:
+    """Fields of which an API server shows whether they were left out or are empty."""
+    return {name: Field(Support.USED, shape, shows_empty=True) for name, shape in fields.items()}
+
+
 def _unused(**fields: Shape) -> dict[str, Field]:
     return {name: Field(Support.UNUSED, shape) for name, shape in fields.items()}
 
@@ -104,10 +109,10 @@ _CONTAINER_SECURITY: Final = Table(
     {**_ANY_SECURITY}
     | _used(
         allowPrivilegeEscalation=Flag(),
-        capabilities=Table(_used(add=ListOf(_TEXT), drop=ListOf(_TEXT))),
         privileged=Flag(),
         readOnlyRootFilesystem=Flag(),
     )
+    | _used_or_empty(capabilities=Table(_used(add=ListOf(_TEXT), drop=ListOf(_TEXT))))
     | _unsupported_but(procMount="Default")
 )
 _POD_SECURITY: Final = Table(
@@ -186,11 +191,9 @@ _CONTAINER_FIELDS: Final[Mapping[str, Field]] = (
         envFrom=ListOf(Table(_used(prefix=_TEXT, configMapRef=_ENV_REF, secretRef=_ENV_REF))),
         resources=_RESOURCES,
         volumeMounts=ListOf(_VOLUME_MOUNT),
-        lifecycle=_LIFECYCLE,
         livenessProbe=_PROBE,
         readinessProbe=_PROBE,
         startupProbe=_PROBE,
-        securityContext=_CONTAINER_SECURITY,
         ports=ListOf(_PORT),
         # Read where there is a file for it; plain processes have none.
         terminationMessagePath=_TEXT,
@@ -199,6 +202,7 @@ _CONTAINER_FIELDS: Final[Mapping[str, Field]] = (
         stdinOnce=Flag(),
         tty=Flag(),
     )
+    | _used_or_empty(lifecycle=_LIFECYCLE, securityContext=_CONTAINER_SECURITY)
     | _unused(resizePolicy=_LIST)
     | _unsupported(
         "restartPolicy",
@@ -296,7 +300,6 @@ _SPEC: Final = Table(
         imagePullSecrets=ListOf(Table(_used(name=_TEXT))),
     )
     | _used(
-        affinity=AFFINITY,
         nodeSelector=_TEXTS,
         preemptionPolicy=Text(("", "PreemptLowerPriority", "Never")),
         priority=Whole(),
@@ -306,6 +309,7 @@ _SPEC: Final = Table(
         tolerations=ListOf(TOLERATION),
         topologySpreadConstraints=ListOf(SPREAD),
     )
+    | _used_or_empty(affinity=AFFINITY)
     # There are no services.
     | _unused(enableServiceLinks=Flag())
     # Sharing with the host and with each other: runtimes that isolate do as they can or refuse; plain processes share

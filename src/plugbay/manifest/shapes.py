@@ -94,11 +94,13 @@ class Field:
     Attributes:
         harmless: values that ask for nothing we do not do: all that are taken of an unsupported field, and, if there
             are any, of an unused one.
+        shows_empty: whether an empty mapping is shown again as it came; it asks for nothing.
     """
 
     support: Support
     shape: Shape = field(default=Anything())
     harmless: tuple[object, ...] = ()
+    shows_empty: bool = False
 
 
 _ABSENT: Final = object()
@@ -164,6 +166,8 @@ class Walk:
             return _ABSENT
         match rule.support:
             case Support.USED:
+                if rule.shows_empty and value == {}:
+                    self._keep(path, {})
                 return self._value(value, rule.shape, path)
             case Support.UNUSED:
                 if self._value(value, rule.shape, path) is _ABSENT:

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from plugbay.documents import Json
 from plugbay.errors import ImmutablePod
 from plugbay.manifest import pod_to_v1
+from plugbay.manifest.defaults import with_pod_defaults
 from plugbay.manifest.placement_update import updated_placement
 from plugbay.model.field_path import FieldPath, field_text
 from plugbay.model.pods import Pod
@@ -32,10 +34,15 @@ def updated(before: Pod, wanted: Pod) -> Pod:
         annotations=before.annotations,
         owners=before.owners,
         finalizers=before.finalizers,
-        spec=replace(wanted.spec, node_name=wanted.spec.node_name or before.spec.node_name, placement=asked),
+        spec=replace(
+            wanted.spec,
+            node_name=wanted.spec.node_name or before.spec.node_name,
+            service_account=wanted.spec.service_account or before.spec.service_account,
+            placement=asked,
+        ),
     )
     moved = before if after is before.spec.placement else replace(before, spec=replace(before.spec, placement=after))
-    if fields := [field_text(path) for path in _differences(pod_to_v1(moved), pod_to_v1(filled), ())]:
+    if fields := [field_text(path) for path in _differences(_complete(moved), _complete(filled), ())]:
         raise ImmutablePod(before.name, fields)
     return replace(
         moved,
@@ -44,6 +51,11 @@ def updated(before: Pod, wanted: Pod) -> Pod:
         owners=wanted.owners,
         finalizers=wanted.finalizers,
     )
+
+
+def _complete(pod: Pod) -> Json:
+    """A pod that names a default is the one that leaves it out."""
+    return with_pod_defaults(pod_to_v1(pod))
 
 
 def _differences(one: object, other: object, path: FieldPath) -> Iterator[FieldPath]:

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 from plugbay.documents import Json
 from plugbay.errors import InvalidManifest, PodExists, PodNotBindable, StoreUnusable
 from plugbay.manifest.update import updated
+from plugbay.model.downward import DEFAULT_ACCOUNT
 from plugbay.model.ids import PodUid
 from plugbay.model.nodes import NodeInput
 from plugbay.model.pods import Pod, with_identity
@@ -106,7 +107,8 @@ class PodEngine:
             raise InvalidManifest(problem, field="spec.nodeName", source=f"pod {pod.name}")
         suffix = "".join(secrets.choice(_NAME_ALPHABET) for _ in range(5))
         pod = with_identity(replace(pod, uid=PodUid("")), uid=PodUid(str(uuid.uuid4())), suffix=suffix)
-        return filled_in(pod, self._priority_classes())
+        spec = replace(pod.spec, service_account=pod.spec.service_account or DEFAULT_ACCOUNT)
+        return filled_in(replace(pod, spec=spec), self._priority_classes())
 
     async def create_static(self, pod: Pod) -> PodRecord:
         """Take in a pod that brings its place and its identity along; see `plugbay.pods.static`.

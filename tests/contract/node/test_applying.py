@@ -146,15 +146,21 @@ async def test_a_created_pod_belongs_to_whoever_created_it(root: Path) -> None:
             'k:{"name":"main"}': {
                 ".": {},
                 "f:image": {},
+                "f:imagePullPolicy": {},
                 "f:name": {},
                 "f:resources": {
                     ".": {},
                     "f:limits": {".": {}, "f:example.com/gopher": {}},
                     "f:requests": {".": {}, "f:example.com/gopher": {}},
                 },
+                "f:terminationMessagePath": {},
+                "f:terminationMessagePolicy": {},
             }
         }
-        assert "f:restartPolicy" in entry["fieldsV1"]["f:spec"], "with the defaults"
+        assert entry["fieldsV1"]["f:spec"].keys() == {
+            *("f:containers", "f:dnsPolicy", "f:enableServiceLinks", "f:restartPolicy", "f:schedulerName"),
+            *("f:securityContext", "f:terminationGracePeriodSeconds"),
+        }, "with the defaults, and without what admission adds"
         tried = await ask("POST", path, pod() | {"metadata": {"name": "q"}}, fieldManager="x", dryRun="All")
         assert managers(tried.value) == [("x", "Update")]
         refusal = await ask("PATCH", POD, pod(app="y"), kind=APPLY, fieldManager="me")

@@ -66,3 +66,24 @@ async def test_selected_pods_that_wait_are_deleted_together(node: Node) -> None:
     assert (await ask("DELETE", PODS, labelSelector="type=x", gracePeriodSeconds="0")).status == 200
     assert [name_of(each) for each in (await ask("GET", PODS)).value["items"]] == ["c"]
     await node.gone("c", gracePeriodSeconds="0")
+
+
+async def test_pods_and_templates_are_shown_with_their_defaults(node: Node) -> None:
+    ask = ApiCaller(node.config.control_socket)
+    made = (await ask("POST", PODS, pod("p"))).value
+    spec, [container] = made["spec"], made["spec"]["containers"]
+    assert (spec["securityContext"], spec["dnsPolicy"], spec["enableServiceLinks"]) == ({}, "ClusterFirst", True)
+    assert (spec["serviceAccountName"], spec["serviceAccount"]) == ("default", "default")
+    assert (container["imagePullPolicy"], container["resources"]) == ("Always", {})
+    assert (await ask("GET", f"{PODS}/p")).value["spec"].keys() >= spec.keys()
+    again = await ask("PUT", f"{PODS}/p", pod("p"))
+    assert (again.status, again.value["spec"]["dnsPolicy"]) == (200, "ClusterFirst")
+    labels = {"matchLabels": {"a": "b"}}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}}
+    deployment = {"metadata": {"name": "d"}, "spec": {"replicas": 0, "selector": labels, "template": template}}
+    stored = (await ask("POST", "/apis/apps/v1/namespaces/default/deployments", deployment)).value
+    inner = stored["spec"]["template"]["spec"]
+    assert (inner["schedulerName"], inner["securityContext"]) == ("default-scheduler", {})
+    assert inner["containers"][0]["imagePullPolicy"] == "IfNotPresent"
+    assert not inner.keys() & {"enableServiceLinks", "serviceAccountName"}, "these are a pod's"
+    await node.gone("p", gracePeriodSeconds="0")

@@ -5,6 +5,7 @@ import pytest
 
 from plugbay.errors import ImmutablePod, InvalidManifest
 from plugbay.manifest import pod_from_v1, pod_to_v1
+from plugbay.manifest.defaults import with_pod_defaults
 from plugbay.manifest.update import updated
 from plugbay.model.ids import PodUid
 from plugbay.model.owners import OwnerReference
@@ -24,10 +25,20 @@ def test_labels_and_annotations_are_replaced() -> None:
     assert (after.uid, after.spec) == ("u", THERE.spec)
 
 
+def test_a_pod_that_names_the_defaults_is_not_another_one() -> None:
+    explicit = pod_from_v1(with_pod_defaults(pod_to_v1(pod())))
+    assert explicit.spec != pod().spec
+    assert updated(THERE, replace(explicit, labels={"a": "1"})) == THERE
+    assert updated(replace(explicit, labels={}), replace(pod(), labels={"a": "1"})).spec == explicit.spec
+
+
 @pytest.mark.parametrize(
     ("wanted", "fields"),
     [
-        (pod(container("c", gophers=1)), ["spec.containers[0].resources"]),
+        (
+            pod(container("c", gophers=1)),
+            ["spec.containers[0].resources.limits", "spec.containers[0].resources.requests"],
+        ),
         (pod(container("c", env=(EnvVar("A", "1"),))), ["spec.containers[0].env"]),
         (pod(container("c"), container("d")), ["spec.containers"]),
         (pod(container("d")), ["spec.containers[0].name"]),

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from plugbay.documents import Json
 from plugbay.manifest import pod_to_v1
+from plugbay.manifest.defaults import with_pod_defaults
 from plugbay.model.ids import ResourceName
 from plugbay.model.nodes import NodeInput, well_known_labels
 from plugbay.model.taints import UNSCHEDULABLE_KEY, Taint
@@ -18,7 +19,7 @@ from plugbay.values import dataclass
 
 def pod_object(record: PodRecord, *, runtime: str) -> Json:
     """The v1 Pod; ``runtime`` is the scheme of container IDs."""
-    pod = pod_to_v1(record.pod)
+    pod = with_pod_defaults(pod_to_v1(record.pod))
     metadata = pod["metadata"]
     assert isinstance(metadata, dict)
     metadata["creationTimestamp"] = timestamp(record.created_at)

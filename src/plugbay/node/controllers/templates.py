@@ -8,6 +8,7 @@ from typing import Final
 
 from plugbay.documents import Json
 from plugbay.kubelet.fnv import fnv1a
+from plugbay.manifest.defaults import with_spec_defaults
 from plugbay.manifest.owners import owners_to_v1
 from plugbay.model.owners import OwnerReference
 from plugbay.printers import v1
@@ -33,12 +34,13 @@ def template_hash(template: Json, collisions: int = 0) -> str:
 
 
 def normal_template(template: Json) -> Json:
-    """``template`` without what means the same as nothing. Clients written in Go leave it out, or put it in.
+    """``template`` with all defaults, and without what means the same as nothing: some clients leave these out.
 
-    So a template that went through ``kubectl rollout undo`` is the one that it was.
+    So a template that went through ``kubectl rollout undo`` is the one that it was, and so is one that an earlier
+    version stored with fewer defaults.
     """
     metadata = {name: each for name, each in v1.mapping(template, "metadata").items() if each}
-    spec = _without_nothing(v1.mapping(template, "spec"))
+    spec = _without_nothing(with_spec_defaults(v1.mapping(template, "spec")))
     return {"metadata": metadata, "spec": spec}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from plugbay.documents import Json
 from plugbay.manifest import pod_to_v1
+from plugbay.manifest.defaults import with_pod_defaults
 from plugbay.model.pods import Pod
 from plugbay.node.api.applying.field_manager import FieldWriter, settled, tracked
 from plugbay.node.api.applying.typed.builtin_types import builtin_type
@@ -42,6 +43,6 @@ def managers_in(value: object) -> tuple[Json, ...]:
 
 
 def _with_managers(pod: Pod, entries: object) -> Json:
-    value = pod_to_v1(pod)
+    value = with_pod_defaults(pod_to_v1(pod))
     managers: Json = {} if entries is None else {"managedFields": entries}
     return value | {"metadata": v1.mapping(value, "metadata") | managers}

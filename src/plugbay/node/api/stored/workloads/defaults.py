@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from plugbay.documents import Json
+from plugbay.manifest.defaults import with_spec_defaults
 from plugbay.printers import v1
 
 _GENERATION: Final = "deprecated.daemonset.template.generation"
@@ -96,9 +97,7 @@ def _with_spec(value: Json, **fields: object) -> Json:
 
 def _template(template: Json) -> Json:
     metadata = {name: each for name, each in v1.mapping(template, "metadata").items() if each}
-    spec = v1.mapping(template, "spec")
-    filled = {"restartPolicy": "Always", "terminationGracePeriodSeconds": 30, **spec}
-    return {**template, "metadata": metadata, "spec": filled}
+    return {**template, "metadata": metadata, "spec": with_spec_defaults(v1.mapping(template, "spec"))}
 
 
 def _labelled(value: Json) -> Json:
