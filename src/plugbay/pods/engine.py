@@ -218,7 +218,7 @@ class PodEngine:
             StoreUnusable: the change could not be kept.
         """
         managed = record.managed if managed is None else managed
-        record = self._pods.put(replace(record, conditions=conditions, managed=managed))
+        record = self._pods.put(replace(record.with_conditions(conditions, now=self._clock.now()), managed=managed))
         await self._pods.flush()
         return record
 

@@ -205,6 +205,7 @@ class PodRecord:
         has_stopped: nothing of it runs, and nothing will be started again.
         sandbox_since: when its sandbox was ready; None while there is none, or a new one has to be made.
         conditions: those that clients have set.
+        gates_since: the moment since which its readiness gates are all open, or not all; None if they never changed.
         managed: v1's managed fields: which client owns which field of the pod.
         version: grows with each change of any pod; v1's resource version.
     """
@@ -227,6 +228,7 @@ class PodRecord:
     sandbox_since: datetime | None = None
     has_stopped: bool = False
     conditions: tuple[ClientCondition, ...] = ()
+    gates_since: datetime | None = None
     managed: tuple[Json, ...] = ()
     version: int = field(default=0, compare=False)
 
@@ -238,6 +240,18 @@ class PodRecord:
     def full_name(self) -> str:
         """The pod's name as kubelets write it in messages: ``name_namespace(uid)``."""
         return f"{self.pod.name}_{self.pod.namespace}({self.uid})"
+
+    @property
+    def closed_gates(self) -> list[str]:
+        """The readiness gates that keep the pod from being ready."""
+        holding = {each.type for each in self.conditions if each.status == "True"}
+        return [gate for gate in self.pod.spec.readiness_gates if gate not in holding]
+
+    def with_conditions(self, conditions: tuple[ClientCondition, ...], *, now: datetime) -> PodRecord:
+        """Itself with other conditions of clients, which may open or close its readiness gates."""
+        changed = replace(self, conditions=conditions)
+        is_same = bool(changed.closed_gates) is bool(self.closed_gates)
+        return changed if is_same else replace(changed, gates_since=now)
 
     def after(self, step: PodStep) -> PodRecord:
         stage = advance(self.stage, step)

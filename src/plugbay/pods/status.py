@@ -250,13 +250,14 @@ def _ready(record: PodRecord, current: PodPhase) -> list[Json]:
 def _gated(record: PodRecord, since: datetime) -> Json:
     """The condition Ready of a pod whose containers are ready ``since``: it waits for its readiness gates too.
 
-    Source: kubelet 1.36 ``status/generate.go``, ``GeneratePodReadyCondition``.
+    Its moment is when the node saw the gates change: clients need not say when they did.
+
+    Source: kubelet 1.36 ``status/generate.go``, ``GeneratePodReadyCondition``; ``status/status_manager.go``,
+    ``updateLastTransitionTime``.
     """
     known = {each.type: each for each in record.conditions}
-    gates = record.pod.spec.readiness_gates
-    closed = [gate for gate in gates if gate not in known or known[gate].status != "True"]
-    moments = [known[gate].changed_at for gate in closed or gates if gate in known]
-    since = max([since, *(moment for moment in moments if moment is not None)])
+    closed = record.closed_gates
+    since = max(since, record.gates_since or since)
     if not closed:
         return _condition("Ready", since, holds=True)
     problems = [

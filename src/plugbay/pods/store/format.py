@@ -114,6 +114,7 @@ class _Progress(msgspec.Struct, omit_defaults=True):
     sandbox_since: datetime | None = None
     has_stopped: bool = False
     conditions: list[_Condition] = []  # msgspec copies it
+    gates_since: datetime | None = None
 
 
 class _ObjectRef(msgspec.Struct):
@@ -176,6 +177,7 @@ def encode_pod(record: PodRecord) -> tuple[str, str, str]:
             _Condition(each.type, each.status, each.reason, each.message, each.probed_at, each.changed_at)
             for each in record.conditions
         ],
+        gates_since=record.gates_since,
     )
     manifest = pod_to_v1(record.pod)
     if record.managed:
@@ -215,6 +217,7 @@ def decode_pod(manifest: str, created_at: str, progress: str) -> PodRecord:
             ClientCondition(each.type, each.status, each.reason, each.message, each.probed_at, each.changed_at)
             for each in kept.conditions
         ),
+        gates_since=kept.gates_since,
         managed=tuple(v1.objects(value, "metadata", "managedFields")),
     )
 

@@ -291,18 +291,23 @@ async def test_a_pod_with_readiness_gates_waits_for_its_clients(node: FakeNode) 
             'corresponding condition of pod readiness gate "example.com/fed" does not exist., '
             'corresponding condition of pod readiness gate "example.com/warm" does not exist.'
         )
-        changed = node.clock.now() + timedelta(seconds=9)
         fed, warm = ClientCondition("example.com/fed", "True"), ClientCondition("example.com/warm", "False")
         record = await engine.set_conditions(record, (fed, warm))
         message = 'the status of pod readiness gate "example.com/warm" is not "True", but False'
         assert condition(record, "Ready")["message"] == message
-        record = await engine.set_conditions(record, (fed, replace(warm, status="True", changed_at=changed)))
-        assert condition(record, "Ready") == {
-            "type": "Ready",
-            "status": "True",
-            "lastTransitionTime": "2026-01-01T00:00:09Z",
-        }
+        node.clock.advance(9)
+        early = node.clock.now() - timedelta(days=1)
+        record = await engine.set_conditions(record, (fed, replace(warm, status="True", changed_at=early)))
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:09Z"}
+        assert condition(record, "Ready") == ready, "the node's moment, whatever clients say"
         assert condition(record, "example.com/fed")["lastTransitionTime"] is None
+        node.clock.advance(9)
+        record = await engine.set_conditions(record, (replace(fed, message="well"), replace(warm, status="True")))
+        assert condition(record, "Ready") == ready, "nothing has opened or closed"
+        node.clock.advance(9)
+        record = await engine.set_conditions(record, (fed,))
+        closed = condition(record, "Ready")
+        assert (closed["status"], closed["lastTransitionTime"]) == ("False", "2026-01-01T00:00:27Z")
 
 
 async def test_a_fault_of_the_node_in_a_probe_ends_neither_the_pod_nor_its_probes(

@@ -70,6 +70,7 @@ RECORD: Final = PodRecord(
     sandbox_since=LATE,
     has_stopped=True,
     conditions=(ClientCondition("example.com/fed", "True", "Fed", "a nut", EARLY, LATE),),
+    gates_since=LATE,
     managed=(
         {
             "manager": "kubectl",
@@ -146,7 +147,11 @@ async def test_a_store_from_before_other_objects_is_read_with_its_cordon(tmp_pat
     assert isinstance(digger.state, Running)
     unprobed = replace(digger, state=replace(digger.state, changed_at=None))
     before = replace(
-        RECORD.with_container(ContainerName("digger"), unprobed), disruption=None, conditions=(), managed=()
+        RECORD.with_container(ContainerName("digger"), unprobed),
+        disruption=None,
+        conditions=(),
+        gates_since=None,
+        managed=(),
     )
     assert (pod, event, objects) == (before, EVENT, ())
     assert node == NodeInput(cordoned_since=LATE)
