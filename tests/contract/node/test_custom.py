@@ -344,3 +344,23 @@ async def test_a_field_that_no_selector_can_name_is_refused(root: Path, path: st
         [cause] = refused.value["details"]["causes"]
         assert cause["field"] == "spec.versions[0].selectableFields[0].jsonPath"
         assert problem in cause["message"]
+
+
+async def test_formats_and_names_of_objects_are_checked(root: Path) -> None:
+    async with running_node(root) as node:
+        ask = ApiCaller(node.config.control_socket)
+        wanted = definition()
+        fields = {"ip": {"type": "string", "format": "ipv4"}, "odd": {"type": "string", "format": "burrow"}}
+        properties = {
+            "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 3}}},
+            "spec": {"type": "object", "properties": fields},
+        }
+        wanted["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = {"type": "object", "properties": properties}
+        made = await ask("POST", DEFINITIONS, wanted)
+        assert (made.status, made.warnings) == (201, ['299 - "unrecognized format \\"burrow\\""'])
+        body = gopher("long", ip="10.0.0", odd="x") | {"spec": {"ip": "10.0.0", "odd": "x"}}
+        refused = await ask("POST", GOPHERS, body)
+        told = {each["field"]: each["message"] for each in refused.value["details"]["causes"]}
+        assert told.keys() == {"metadata.name", "spec.ip"}
+        assert told["spec.ip"] == 'Invalid value: "10.0.0": spec.ip in body must be of type ipv4: "10.0.0"'
+        assert (await ask("POST", GOPHERS, gopher("go") | {"spec": {"ip": "10.0.0.1"}})).status == 201

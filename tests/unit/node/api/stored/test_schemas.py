@@ -77,3 +77,23 @@ def test_schemas_that_are_not_structural(rules: Any, problem: str) -> None:
 )
 def test_schemas_that_are(rules: Any) -> None:
     assert problems(rules) == []
+
+
+@pytest.mark.parametrize(
+    ("metadata", "problem"),
+    [
+        ({"type": "object"}, ""),
+        ({"type": "object", "properties": {"name": TEXT | {"pattern": "^a"}, "generateName": TEXT}}, ""),
+        ({"type": "object", "properties": {"labels": {"type": "object"}}}, "must not specify anything other than name"),
+        ({"type": "object", "maxProperties": 3}, "must not specify anything other than name and generateName"),
+        ({"type": "string"}, 'S.properties[metadata].type: Invalid value: "string": must be object'),
+        (
+            {"type": "object", "properties": {"name": TEXT | {"pattern": "("}}},
+            "S.properties[metadata].properties[name].pattern: Invalid value",
+        ),
+    ],
+)
+def test_a_schema_restricts_nothing_of_metadata_but_names(metadata: object, problem: str) -> None:
+    found = [str(each) for each in schema_problems({"type": "object", "properties": {"metadata": metadata}}, "S")]
+    assert bool(found) is bool(problem)
+    assert problem in " ".join(found)

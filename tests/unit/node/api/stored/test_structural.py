@@ -107,3 +107,38 @@ def test_defaults_are_filled_in_where_there_is_a_place_for_them() -> None:
         "spec": {"a": "x", "inner": {"b": 2}},
         "list": [{"c": "y"}, {"c": "own"}],
     }
+
+
+DATED = schema(
+    born={"type": "string", "format": "date"},
+    n={"type": "integer", "format": "int32"},
+    dens={
+        "type": "array",
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["name"],
+        "items": schema(name=TEXT, at={"type": "string", "format": "ipv4"}),
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "fields"),
+    [
+        ({"born": "long ago", "dens": [{"name": "b", "at": "there"}, {"name": "a", "at": "here"}], "n": 1}, []),
+        ({"born": "today", "n": 1}, ["born"]),
+        ({"born": "long ago", "n": True}, ["n"]),
+        ({"born": "long ago", "dens": [{"name": "a", "at": "where"}]}, ["dens[0].at"]),
+        ({"born": "long ago", "dens": [{"name": "c", "at": "here"}]}, ["dens[0].at"]),
+    ],
+)
+def test_what_is_as_it_was_before_a_schema_changed_may_stay(value: Any, fields: list[str]) -> None:
+    before = {"born": "long ago", "dens": [{"name": "a", "at": "here"}, {"name": "b", "at": "there"}], "n": 1}
+    assert [each.field for each in value_problems(value, DATED, before)] == fields
+    assert {each.field for each in value_problems(before, DATED)} == {"born", "dens[0].at", "dens[1].at"}
+
+
+def test_a_schema_may_restrict_names() -> None:
+    rules = schema(metadata=schema(name={"type": "string", "maxLength": 3}, generateName={"type": "string"}))
+    value: dict[str, Any] = {"metadata": {"name": "gopher", "labels": {"a": "b"}}}
+    assert [each.field for each in value_problems(value, rules)] == ["metadata.name"]
+    assert list(value_problems({"metadata": {"name": "go"}}, rules)) == []

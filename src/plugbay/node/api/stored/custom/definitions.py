@@ -12,6 +12,7 @@ from typing import Final
 from plugbay.documents import Json
 from plugbay.model import dns
 from plugbay.node.api.resources import ApiResource, StoredKind
+from plugbay.node.api.stored.custom.formats import unknown_formats
 from plugbay.node.api.stored.custom.versions import version_problems
 from plugbay.node.api.stored.rows import row
 from plugbay.objects.metadata import LABEL_RULE, SUBDOMAIN_RULE
@@ -78,7 +79,8 @@ def has_expressions(schema: object) -> bool:
 
 def _remarks(value: Json) -> tuple[str, ...]:
     versions = v1.objects(value, "spec", "versions")
-    remarks = []
+    schemas = [v1.mapping(each, "schema") for each in versions]
+    remarks = [f'unrecognized format "{form}"' for form in sorted(set(unknown_formats(schemas)))]
     if has_expressions(versions):
         remarks.append("x-kubernetes-validations are stored, and this node does not evaluate them")
     if any("scale" in v1.mapping(each, "subresources") for each in versions):

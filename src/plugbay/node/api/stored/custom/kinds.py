@@ -81,7 +81,7 @@ def _row(definition: Json, version: Json, types: Mapping[str, FieldType]) -> Api
         described=_described(schema),
         stored=StoredKind(
             prepare=lambda wanted, before: defaulted(wanted, schema),
-            check=lambda value, before: value_problems(value, schema),
+            check=lambda value, before: value_problems(value, schema, before),
             prune=lambda value: pruned(value, schema),
             has_generation=True,
             needs_version=True,

@@ -24,6 +24,8 @@ from plugbay.objects.problems import FieldProblem, forbidden, invalid, not_suppo
 from plugbay.printers import v1
 
 _IDENTITY: Final = ("apiVersion", "kind", "metadata")
+_METADATA: Final = frozenset({"default", "description", "properties", "required", "title", "type"})
+"""The keywords that may restrict the metadata as a whole."""
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _KEYWORDS: Final = (
     dict.fromkeys(("$ref", "description", "format", "pattern", "title", "type", LIST_TYPE), "string")
@@ -58,8 +60,22 @@ def schema_problems(schema: Json, path: str) -> Iterator[FieldProblem]:
         yield invalid(f"{path}.type", schema.get("type", ""), "must be object at the root")
     else:
         properties = v1.mapping(schema, "properties")
+        yield from _metadata_problems(v1.mapping(properties, "metadata"), f"{path}.properties[metadata]")
         inner = {name: each for name, each in properties.items() if name not in _IDENTITY}
         yield from _problems(schema | ({"properties": inner} if properties else {}), path, "object fields")
+
+
+def _metadata_problems(schema: Json, path: str) -> Iterator[FieldProblem]:
+    """A schema may restrict nothing of an object's metadata but its name."""
+    if not schema:
+        return
+    if schema.get("type") != "object":
+        yield invalid(f"{path}.type", schema.get("type", ""), "must be object")
+    if schema.keys() - _METADATA or v1.mapping(schema, "properties").keys() - {"name", "generateName"}:
+        rule = "must not specify anything other than name and generateName, but metadata is implicitly specified"
+        yield forbidden(path, rule)
+    for where, each in _inside(schema, path):
+        yield from _problems(each, where, "object fields")
 
 
 def _problems(schema: Json, path: str, place: str) -> Iterator[FieldProblem]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any, Final
 
 from plugbay.documents import Json
+from plugbay.node.api.stored.custom.formats import is_formatted, number_problem
 from plugbay.node.api.stored.custom.patterns import mismatch
 from plugbay.node.api.stored.custom.pruning import EMBEDDED
 from plugbay.objects.problems import FieldProblem, duplicate, invalid, required
@@ -21,20 +21,36 @@ from plugbay.printers import v1
 INT_OR_STRING: Final = "x-kubernetes-int-or-string"
 LIST_TYPE: Final = "x-kubernetes-list-type"
 MAP_KEYS: Final = "x-kubernetes-list-map-keys"
+_NOTHING: Final = object()
 
 
-def value_problems(value: Json, schema: Json) -> Iterator[FieldProblem]:
-    """Problems of a whole object; its identity and metadata are checked elsewhere."""
+def value_problems(value: Json, schema: Json, before: Json | None = None) -> Iterator[FieldProblem]:
+    """Problems of a whole object; what no schema can restrict of it is checked elsewhere.
+
+    Args:
+        before: its state before, if there was one. What is as it was then has no problems: the schema may be newer.
+    """
+    earlier = _NOTHING if before is None else _restricted(before, schema)
+    yield from problems_of(_restricted(value, schema), schema | {"required": _own(schema)}, "", before=earlier)
+
+
+def _restricted(value: Json, schema: Json) -> Json:
+    """The part of an object that a schema may restrict."""
     rest = {name: each for name, each in value.items() if name not in ("apiVersion", "kind", "metadata")}
-    yield from problems_of(rest, schema | {"required": _own(schema)}, "")
+    if "metadata" in v1.mapping(schema, "properties"):
+        metadata = v1.mapping(value, "metadata")
+        rest["metadata"] = {name: metadata[name] for name in ("generateName", "name") if name in metadata}
+    return rest
 
 
 def _own(schema: Json) -> list[str]:
     return [name for name in v1.texts(schema, "required") if name not in ("apiVersion", "kind", "metadata")]
 
 
-def problems_of(value: Any, schema: Json, path: str) -> Iterator[FieldProblem]:
-    """Problems of a value at ``path``."""
+def problems_of(value: Any, schema: Json, path: str, *, before: Any = _NOTHING) -> Iterator[FieldProblem]:
+    """Problems of a value at ``path``, unless it is what was there ``before``."""
+    if before is not _NOTHING and _is_same(value, before):
+        return
     if value is None:
         if schema.get("nullable") is not True and schema.get("type"):
             yield wrong_type(value, v1.text(schema, "type"), path)
@@ -58,13 +74,26 @@ def problems_of(value: Any, schema: Json, path: str) -> Iterator[FieldProblem]:
         case str():
             yield from _text_problems(value, schema, path)
         case list():
-            yield from _list_problems(value, schema, path)
+            yield from _list_problems(value, schema, path, before)
         case dict():
-            yield from _mapping_problems(value, schema, path)
+            yield from _mapping_problems(value, schema, path, before)
     yield from _combined_problems(value, schema, path)
 
 
+def _is_same(value: Any, before: Any) -> bool:
+    """Whether two JSON values are equal; to Python, true is 1."""
+    match value, before:
+        case dict(), dict():
+            return value.keys() == before.keys() and all(_is_same(each, before[name]) for name, each in value.items())
+        case list(), list():
+            return len(value) == len(before) and all(map(_is_same, value, before))
+        case _:
+            return isinstance(value, bool) is isinstance(before, bool) and bool(value == before)
+
+
 def _number_problems(value: float, schema: Json, path: str) -> Iterator[FieldProblem]:
+    if rule := number_problem(value, schema):
+        yield invalid(path, value, f"{rule} in {path}")
     least, most, step = schema.get("minimum"), schema.get("maximum"), schema.get("multipleOf")
     if isinstance(least, int | float):
         is_open = schema.get("exclusiveMinimum") is True
@@ -87,33 +116,37 @@ def _text_problems(value: str, schema: Json, path: str) -> Iterator[FieldProblem
         yield FieldProblem("FieldValueTooLong", path, f"Too long: may not be more than {most} bytes")
     if rule := mismatch(value, schema):
         yield _should(path, value, rule)
-    if v1.text(schema, "format") == "date-time" and not _is_moment(value):
-        yield invalid(path, value, f'{path} in body must be of type date-time: "{value}"')
+    if not is_formatted(value, schema):
+        yield invalid(path, value, f'{path} in body must be of type {schema["format"]}: "{value}"')
 
 
-def _list_problems(value: list[Any], schema: Json, path: str) -> Iterator[FieldProblem]:
+def _list_problems(value: list[Any], schema: Json, path: str, before: Any) -> Iterator[FieldProblem]:
     if len(value) < v1.number(schema, "minItems"):
         yield _should(path, len(value), f"should have at least {v1.number(schema, 'minItems')} items")
     if "maxItems" in schema and len(value) > v1.number(schema, "maxItems"):
         text = f"Too many: {len(value)}: must have at most {v1.number(schema, 'maxItems')} items"
         yield FieldProblem("FieldValueTooMany", path, text)
-    keys = v1.texts(schema, MAP_KEYS)
+    has_keys = schema.get(LIST_TYPE) == "map"
+    earlier = {_told(each, schema): each for each in before} if has_keys and isinstance(before, list) else {}
     seen: set[str] = set()
     for at, each in enumerate(value):
-        where = f"{path}[{at}]"
-        if schema.get(LIST_TYPE) == "map" and isinstance(each, dict):
-            told = json.dumps({key: each.get(key) for key in keys})
-        elif schema.get(LIST_TYPE) == "set" or schema.get("uniqueItems") is True:
-            told = json.dumps(each, sort_keys=True)
-        else:
-            told = str(at)
+        where, told = f"{path}[{at}]", _told(each, schema) or str(at)
         if told in seen:
             yield duplicate(where, told.strip('"'))
         seen.add(told)
-        yield from problems_of(each, v1.mapping(schema, "items"), where)
+        yield from problems_of(each, v1.mapping(schema, "items"), where, before=earlier.get(told, _NOTHING))
 
 
-def _mapping_problems(value: Json, schema: Json, path: str) -> Iterator[FieldProblem]:
+def _told(item: Any, schema: Json) -> str:
+    """The text that tells an item from the others of its list; empty where any item may be there twice."""
+    if schema.get(LIST_TYPE) == "map" and isinstance(item, dict):
+        return json.dumps({key: item.get(key) for key in v1.texts(schema, MAP_KEYS)})
+    if schema.get(LIST_TYPE) == "set" or schema.get("uniqueItems") is True:
+        return json.dumps(item, sort_keys=True)
+    return ""
+
+
+def _mapping_problems(value: Json, schema: Json, path: str, before: Any) -> Iterator[FieldProblem]:
     known, others = v1.mapping(schema, "properties"), v1.mapping(schema, "additionalProperties")
     for name in v1.texts(schema, "required"):
         if name not in value:
@@ -130,7 +163,8 @@ def _mapping_problems(value: Json, schema: Json, path: str) -> Iterator[FieldPro
     for name, each in value.items():
         inner = v1.mapping(known, name) if name in known else others
         where = _below(path, name) if name in known else f"{path}[{name}]"
-        yield from problems_of(each, inner, where)
+        earlier = before.get(name, _NOTHING) if isinstance(before, dict) else _NOTHING
+        yield from problems_of(each, inner, where, before=earlier)
 
 
 def _combined_problems(value: Any, schema: Json, path: str) -> Iterator[FieldProblem]:
@@ -184,10 +218,3 @@ def _should(path: str, value: object, rule: str) -> FieldProblem:
 
 def _below(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
-
-
-def _is_moment(text: str) -> bool:
-    try:
-        return datetime.fromisoformat(text).tzinfo is not None
-    except ValueError:
-        return False
