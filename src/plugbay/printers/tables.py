@@ -19,7 +19,8 @@ NONE: Final = "<none>"
 UNKNOWN: Final = "<unknown>"
 _ROLE: Final = "node-role.kubernetes.io/"
 
-Cell = str | int
+Cell = str | int | float | None
+"""None where an object has no value for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ async def test_a_kind_is_served_as_soon_as_it_is_defined(root: Path) -> None:
         assert "example.com" in [each["name"] for each in (await ask("GET", "/apis")).value["groups"]]
         table = (await ask("GET", GOPHERS, accept=TABLE)).value
         assert [each["name"] for each in table["columnDefinitions"]] == ["Name", "Depth", "Phase", "Age"]
-        assert table["rows"][0]["cells"][:3] == ["g", 3, ""]
+        assert table["rows"][0]["cells"][:3] == ["g", 3, None]
         paths = (await ask("GET", "/openapi/v3")).value["paths"]
         assert paths.keys() - before.keys() == {"apis/example.com/v1"}
         document = (await ask("GET", "/openapi/v3/apis/example.com/v1")).value
@@ -364,3 +364,37 @@ async def test_formats_and_names_of_objects_are_checked(root: Path) -> None:
         assert told.keys() == {"metadata.name", "spec.ip"}
         assert told["spec.ip"] == 'Invalid value: "10.0.0": spec.ip in body must be of type ipv4: "10.0.0"'
         assert (await ask("POST", GOPHERS, gopher("go") | {"spec": {"ip": "10.0.0.1"}})).status == 201
+
+
+async def test_columns_show_what_their_paths_lead_to(root: Path) -> None:
+    async with running_node(root) as node:
+        ask = ApiCaller(node.config.control_socket)
+        wanted = definition()
+        anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        columns = {
+            "Last": ("string", ".spec.conditions[-1:].type"),
+            "Ready": ("string", '.spec.conditions[?(@.type=="Ready")].status'),
+            "Deep": ("string", "..deep"),
+            "List": ("string", ".spec.list"),
+            "Map": ("string", ".spec.map"),
+            "Flag": ("string", ".spec.flag"),
+            "Number": ("integer", ".spec.number"),
+            "Text": ("integer", ".spec.map.a"),
+            "Odd": ("string", ".spec.list[?(@ =~ 1)]"),
+        }
+        [version] = wanted["spec"]["versions"]
+        version["schema"]["openAPIV3Schema"] = {"type": "object", "properties": {"spec": anything}}
+        version["additionalPrinterColumns"] = [
+            {"name": name, "type": kind, "jsonPath": path} for name, (kind, path) in columns.items()
+        ]
+        made = await ask("POST", DEFINITIONS, wanted)
+        assert made.status == 201
+        why = "is not a JSONPath that this node knows, and the column stays empty"
+        assert made.warnings == [f'299 - "column Odd: .spec.list[?(@ =~ 1)] {why}"']
+        conditions = [{"type": "Made", "status": "True"}, {"type": "Ready", "status": "False", "deep": "down"}]
+        spec = {"conditions": conditions, "list": [1, "<"], "map": {"b": None, "a": "x"}, "flag": True, "number": 2.0}
+        await ask("POST", GOPHERS, gopher() | {"spec": spec})
+        [row] = (await ask("GET", GOPHERS, accept=TABLE)).value["rows"]
+        assert row["cells"] == [
+            *("g", "Ready", "False", "down", '[1,"\\u003c"]', '{"a":"x","b":null}', "true", 2, None, None)
+        ]

@@ -38,6 +38,8 @@ LIST: dict[str, Any] = {"items": [POD, {"metadata": {"name": "job"}, "status": {
         ("{range .items[*]}{range .status.containerStatuses[*]}{.name};{end}|{end}", "a;b;||"),
         ("{range .items[*].metadata.name}<{.}>{end}", "<web><job>"),
         ("no value{''}", "no value"),
+        ("{..name}", "web a b job"),
+        ("{.items[-1:].metadata.name}", "job"),
     ],
 )
 def test_values_are_put_into_the_text(template: str, shown: str) -> None:
@@ -52,12 +54,12 @@ def test_values_are_put_into_the_text(template: str, shown: str) -> None:
         ("{end}", "-o jsonpath: '{end}' has an {end} without a {range}"),
         ("{range .a}{.b}", "-o jsonpath: '{range .a}{.b}' has a {range} without an {end}"),
         (
-            "{..name}",
-            "'..name' is not a JSONPath that plugbay knows, such as {.status.phase} or {.status.conditions[0].type}",
+            "{..a..b}",
+            "'..a..b' is not a JSONPath that plugbay knows, such as {.status.phase} or {.status.conditions[0].type}",
         ),
         (
-            "{.a[0:2]}",
-            "'.a[0:2]' is not a JSONPath that plugbay knows, such as {.status.phase} or {.status.conditions[0].type}",
+            "{.a[0:2:0]}",
+            "'.a[0:2:0]' is not a JSONPath that plugbay knows, such as {.status.phase} or {.status.conditions[0].type}",
         ),
         ("{}", "'' is not a JSONPath that plugbay knows, such as {.status.phase} or {.status.conditions[0].type}"),
     ],

@@ -146,7 +146,9 @@ def test_a_path_leads_to_one_value(path: str, value: str | None) -> None:
     assert find(POD, parse_jsonpath(path)) == value
 
 
-@pytest.mark.parametrize("path", ["{.a[}", "{.a[*]}", "{..a}", "{.a.}", "{}", "{.a[1:2]}", "{[?(@.x>1)]}"])
+@pytest.mark.parametrize(
+    "path", ["{.a[}", "{.a[*]}", "{..a}", "{.a.}", "{}", "{.a[1:2]}", "{.a['b','c']}", "{.a[?(b==1)]}"]
+)
 def test_a_path_we_do_not_know_is_a_usage_error(path: str) -> None:
     with pytest.raises(UsageError, match="is not a JSONPath that plugbay knows"):
         parse_jsonpath(path)

@@ -13,7 +13,7 @@ from plugbay.documents import Json
 from plugbay.model import dns
 from plugbay.node.api.resources import ApiResource, StoredKind
 from plugbay.node.api.stored.custom.formats import unknown_formats
-from plugbay.node.api.stored.custom.versions import version_problems
+from plugbay.node.api.stored.custom.versions import column_remarks, version_problems
 from plugbay.node.api.stored.rows import row
 from plugbay.objects.metadata import LABEL_RULE, SUBDOMAIN_RULE
 from plugbay.objects.problems import FieldProblem, invalid, not_supported, required
@@ -81,6 +81,7 @@ def _remarks(value: Json) -> tuple[str, ...]:
     versions = v1.objects(value, "spec", "versions")
     schemas = [v1.mapping(each, "schema") for each in versions]
     remarks = [f'unrecognized format "{form}"' for form in sorted(set(unknown_formats(schemas)))]
+    remarks += [remark for each in versions for remark in column_remarks(each)]
     if has_expressions(versions):
         remarks.append("x-kubernetes-validations are stored, and this node does not evaluate them")
     if any("scale" in v1.mapping(each, "subresources") for each in versions):

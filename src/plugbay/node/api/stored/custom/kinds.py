@@ -12,16 +12,17 @@ from datetime import datetime
 from typing import Final
 
 from plugbay.documents import Json
+from plugbay.documents.go_json import compact
 from plugbay.node.api.applying.typed.structural import structural_type
 from plugbay.node.api.applying.typed.types import FieldType, VersionedType
 from plugbay.node.api.resources import ApiResource, StoredKind, Subresource
 from plugbay.node.api.stored.custom.pruning import defaulted, pruned
 from plugbay.node.api.stored.custom.structural import value_problems
-from plugbay.node.api.stored.custom.versions import selectable_in
+from plugbay.node.api.stored.custom.versions import column_path, selectable_in
 from plugbay.node.api.stored.rows import CLUSTER_FIELDS, FIELDS, VERBS
 from plugbay.printers import tables, v1
 from plugbay.printers.ages import age
-from plugbay.printers.jsonpath import find_all, parse_path
+from plugbay.printers.jsonpath import JsonPath, find_all
 from plugbay.printers.tables import NAME, Cell, Column, TableColumns
 
 _GENERATIONS: Final = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
@@ -101,10 +102,10 @@ def _columns(version: Json) -> TableColumns:
     if not described:
         return tables.PLAIN
     shown = tuple(_column(each) for each in described)
-    paths = [(parse_path(v1.text(each, "jsonPath")), v1.text(each, "type")) for each in described]
+    paths = [(column_path(each), v1.text(each, "type")) for each in described]
 
     def cells(value: Json, now: datetime) -> Sequence[Cell]:
-        return (v1.name(value), *(_cell(next(iter(find_all(value, path)), None), kind, now) for path, kind in paths))
+        return (v1.name(value), *(_cell(_first(value, path), kind, now) for path, kind in paths))
 
     return TableColumns((NAME, *shown), cells)
 
@@ -120,15 +121,23 @@ def _column(column: Json) -> Column:
     )
 
 
+def _first(value: Json, path: JsonPath | None) -> object:
+    return None if path is None else next(iter(find_all(value, path)), None)
+
+
 def _cell(found: object, kind: str, now: datetime) -> Cell:
-    if kind == "date":
-        return age(v1.moment({"at": found}, "at"), now) if isinstance(found, str) else ""
-    match found:
-        case None:
-            return ""
-        case bool():
-            return str(found).lower() if kind == "string" else found
-        case int() | str():
-            return found
+    """A value as a column of its type shows it; a value of another type is not shown."""
+    if found is None:
+        return None
+    match kind:
+        case "string":
+            return found if isinstance(found, str) else compact(found, sort_keys=True)
+        case "date":
+            since = v1.moment({"at": found}, "at")
+            return (age(since, now) if since else "<invalid>") if isinstance(found, str) else None
+        case "boolean":
+            return found if isinstance(found, bool) else None
         case _:
-            return str(found)
+            if isinstance(found, bool) or not isinstance(found, int | float):
+                return None
+            return int(found) if kind == "integer" else found

@@ -16,7 +16,7 @@ from plugbay.node.api.stored.custom.schemas import schema_problems
 from plugbay.objects.metadata import LABEL_RULE
 from plugbay.objects.problems import FieldProblem, duplicate, invalid, not_supported, required
 from plugbay.printers import v1
-from plugbay.printers.jsonpath import parse_path
+from plugbay.printers.jsonpath import JsonPath, parse_path
 
 _VERSION: Final = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
 _NAME: Final = re.compile(r"\['(?P<quoted>[^']+)'\]|(?P<plain>[^.\[\]]+)")
@@ -100,7 +100,24 @@ def _column_problems(column: Json, path: str) -> Iterator[FieldProblem]:
         yield required(f"{path}.name")
     if (kind := v1.text(column, "type")) not in _COLUMN_TYPES:
         yield not_supported(f"{path}.type", kind, _COLUMN_TYPES)
+    where, named = f"{path}.jsonPath", v1.text(column, "jsonPath")
+    if not named:
+        yield required(where)
+    elif not named.startswith("."):
+        yield invalid(where, named, "must be a simple json path starting with .")
+
+
+def column_path(column: Json) -> JsonPath | None:
+    """The path of a printer column; None if it is not one that plugbay knows: the column stays empty."""
     try:
-        parse_path(v1.text(column, "jsonPath"))
-    except UsageError as error:
-        yield invalid(f"{path}.jsonPath", v1.text(column, "jsonPath"), str(error))
+        return parse_path(v1.text(column, "jsonPath"))
+    except UsageError:
+        return None
+
+
+def column_remarks(version: Json) -> Iterator[str]:
+    """Warnings of the columns that stay empty."""
+    for column in v1.objects(version, "additionalPrinterColumns"):
+        if column_path(column) is None:
+            named = f"column {v1.text(column, 'name')}: {v1.text(column, 'jsonPath')}"
+            yield f"{named} is not a JSONPath that this node knows, and the column stays empty"
