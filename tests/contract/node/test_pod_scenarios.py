@@ -87,3 +87,14 @@ async def test_pods_and_templates_are_shown_with_their_defaults(node: Node) -> N
     assert inner["containers"][0]["imagePullPolicy"] == "IfNotPresent"
     assert not inner.keys() & {"enableServiceLinks", "serviceAccountName"}, "these are a pod's"
     await node.gone("p", gracePeriodSeconds="0")
+
+
+async def test_an_update_makes_no_pod(node: Node) -> None:
+    ask = ApiCaller(node.config.control_socket)
+    missing = await ask("PUT", f"{PODS}/p", pod("p"))
+    assert (missing.status, missing.value["reason"], missing.value["message"]) == (
+        404,
+        "NotFound",
+        'pods "p" not found',
+    )
+    assert (await ask("GET", PODS)).value["items"] == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -66,21 +66,18 @@ class NodeClient:
 
     def create(self, path: str, value: Json) -> Json:
         """Create an object in the list at ``path``; a namespace comes with the first object in it."""
-        return self._in_namespace(value, lambda: self._ask("POST", path, body=json.dumps(value).encode()))
-
-    def replace(self, path: str, value: Json) -> Json:
-        """Create the object at ``path``, or replace it, so that it is as ``value`` says; see `create`."""
-        return self._in_namespace(value, lambda: self._ask("PUT", path, body=json.dumps(value).encode()))
-
-    def _in_namespace(self, value: Json, write: Callable[[], Json]) -> Json:
-        namespace = v1.namespace(value)
+        namespace, body = v1.namespace(value), json.dumps(value).encode()
         try:
-            return write()
+            return self._ask("POST", path, body=body)
         except RequestRefused as error:
             if error.reason != NOT_FOUND or not namespace or f'namespaces "{namespace}"' not in str(error):
                 raise
         self._ask("POST", "/api/v1/namespaces", body=json.dumps({"metadata": {"name": namespace}}).encode())
-        return write()
+        return self._ask("POST", path, body=body)
+
+    def replace(self, path: str, value: Json) -> Json:
+        """Change the object at ``path``, so that it is as ``value`` says."""
+        return self._ask("PUT", path, body=json.dumps(value).encode())
 
     @contextmanager
     def watch(

@@ -7,7 +7,7 @@ import argparse
 from plugbay.cli.arguments.options import add_output, add_root
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.arguments.roots import chosen_root
-from plugbay.cli.kubectl.client import NodeClient, pod_path
+from plugbay.cli.kubectl.client import NodeClient, pod_path, pods_path
 from plugbay.cli.kubectl.forms import Form, object_text
 from plugbay.cli.kubectl.manifests import manifest_pods
 from plugbay.cli.pod.image_warning import warn_of_images
@@ -62,12 +62,12 @@ def apply_pods(args: argparse.Namespace) -> int:
 def _apply(client: NodeClient, pod: Json) -> tuple[Json, str]:
     """The pod as it is now, and kubectl's word for the change."""
     path = pod_path(v1.namespace(pod), v1.name(pod))
-    before = _version(client.find(path))
+    before = client.find(path)
+    if before is None:
+        return client.create(pods_path(v1.namespace(pod)), pod), "created"
     applied = client.replace(path, pod)
-    if not before:
-        return applied, "created"
-    return applied, "unchanged" if before == _version(applied) else "configured"
+    return applied, "unchanged" if _version(before) == _version(applied) else "configured"
 
 
-def _version(pod: Json | None) -> str:
+def _version(pod: Json) -> str:
     return v1.text(pod, "metadata", "resourceVersion")

@@ -78,18 +78,14 @@ class PodRoutes:
         return json_response(self._shown(made), status=201)
 
     async def put(self, request: Request) -> Response:
-        """Create the pod or change what may be changed; a resource version that stays tells that nothing did."""
+        """Change what may be changed of a pod; a resource version that stays tells that nothing did."""
         name = request.params["name"]
         writer, body = writer_of(request), body_of(request)
         wanted = _read_pod(body, request)
         if wanted.name != name:
             problem = f"the name of the object ({wanted.name}) does not match the name on the URL ({name})"
             raise HttpError(400, "BadRequest", problem)
-        try:
-            record = self._pods.named(wanted.namespace, name)
-        except PodNotFound:
-            self._check_creating(request)
-            return await self.create(request)
+        record = pod_of(self._pods, request)
         check_version(PODS, self._shown(record), body)
         if record.deletion is not None and not v1.uid(body):  # a manifest is meant for a new pod
             raise HttpError(409, "Conflict", f'object is being deleted: pods "{name}" already exists')
