@@ -130,6 +130,7 @@ async def test_an_object_that_is_selected_no_more_is_deleted_for_its_watchers(ro
                 "DELETED",
                 gone["metadata"]["resourceVersion"],
             )
+            assert (deleted["object"]["data"], deleted["object"]["metadata"]["labels"]) == ({"k": "1"}, {"watch": "A"})
             assert await watch.told(3) == [("ADDED", "4"), ("MODIFIED", "5"), ("DELETED", "5")]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import NamedTuple
 
 from plugbay.documents import Json
 from plugbay.objects.watch import Change
@@ -59,19 +58,30 @@ class ApiItem:
         return {name: text for name, text in labels.items() if isinstance(text, str)}
 
 
-class ChangedItem(NamedTuple):
+class ChangedItem:
     """A change of an object.
+
+    Args:
+        item: the state after it; of a deleted object, its last one with the version of its end.
+        before: the state before it; None for a new object.
 
     Attributes:
         version: of the whole collection after it.
-        item: the state after it; of a deleted object, its last one with the version of its end.
-        before: the state before it; None for a new object.
     """
 
-    version: int
-    change: Change
-    item: ApiItem
-    before: ApiItem | None
+    def __init__(self, version: int, change: Change, item: ApiItem, before: ApiItem | None) -> None:
+        self.version = version
+        self.change = change
+        self.item = item
+        self.before = before
+
+    @cached_property
+    def left(self) -> ApiItem:
+        """The state in which the object leaves a watch that selects it no longer, with the version of the change."""
+        last = self.before
+        if last is None or self.change is Change.DELETED:
+            return self.item
+        return ApiItem(last.namespace, last.name, self.version, lambda: last.value)
 
 
 def _weight(value: object) -> int:

@@ -30,10 +30,11 @@ class ItemSelection:
             and (not self._fields or self._fields.holds(item.value))
         )
 
-    def seen(self, changed: ChangedItem) -> Change | None:
+    def seen(self, changed: ChangedItem) -> tuple[Change, ApiItem] | None:
         """A change as a watch of these objects has it; None when it is not about any of them.
 
-        To such a watch an object is added when it comes to be as asked for, and deleted when it no longer is.
+        To such a watch an object is added when it comes to be as asked for; when it no longer is, it is deleted, in its
+        state of before.
 
         Source: apiserver 1.36 ``pkg/storage/cacher/cache_watcher.go``, ``convertToWatchEvent``.
         """
@@ -43,8 +44,8 @@ class ItemSelection:
             case False, False:
                 return None
             case False, True:
-                return Change.ADDED
+                return Change.ADDED, changed.item
             case True, True:
-                return Change.MODIFIED
+                return Change.MODIFIED, changed.item
             case _:
-                return Change.DELETED
+                return Change.DELETED, changed.left

@@ -89,10 +89,8 @@ async def _lines(
             async for part in told:
                 if isinstance(part, bytes):
                     yield part
-                elif lines := [
-                    line(seen.value, changed.item) for changed in part if (seen := selection.seen(changed)) is not None
-                ]:
-                    yield b"".join(lines)
+                elif seen := [each for each in map(selection.seen, part) if each is not None]:
+                    yield b"".join(line(change.value, item) for change, item in seen)
     except HttpError as error:
         yield _event("ERROR", error_status(error))
 

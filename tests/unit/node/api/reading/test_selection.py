@@ -56,13 +56,19 @@ def test_a_name_is_not_a_namespace_where_there_are_none() -> None:
 )
 def test_an_object_is_added_when_it_comes_to_match(before: ApiItem | None, after: ApiItem, seen: Change | None) -> None:
     happened = ChangedItem(2, Change.MODIFIED if before else Change.ADDED, after, before)
-    assert selection({"labelSelector": "color=red"}).seen(happened) is seen
+    found = selection({"labelSelector": "color=red"}).seen(happened)
+    assert (found and found[0]) is seen
+    if found is not None:
+        shown, version = (before, 2) if seen is Change.DELETED else (after, after.version)
+        assert shown is not None
+        assert (found[1].labels, found[1].version) == (shown.labels, version)
 
 
 @pytest.mark.parametrize(("before", "seen"), [(RED, Change.DELETED), (BLUE, None)])
 def test_an_end_is_told_of_what_matched(before: ApiItem, seen: Change | None) -> None:
     asked = selection({"labelSelector": "color=red"})
-    assert asked.seen(ChangedItem(2, Change.DELETED, BLUE, before)) is seen
+    found = asked.seen(ChangedItem(2, Change.DELETED, BLUE, before))
+    assert found == (None if seen is None else (seen, BLUE))
 
 
 def test_an_end_is_told_of_an_object_that_was_there_at_the_start() -> None:
