@@ -1,4 +1,4 @@
-"""The part of a node that its clients write. Pure."""
+"""The part of a node that is kept: what its clients write, and since when it is there. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from plugbay.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class NodeInput:
-    """The writings of clients in a node; the things that the node says of itself are not here.
+    """The writings of clients in a node, and when it registered; what else the node says of itself is not here.
 
     Attributes:
         labels: without those that the node gives itself.
@@ -22,6 +22,7 @@ class NodeInput:
         extended: amounts of resources that clients advertise and no plugin does.
         conditions: v1's NodeConditions that clients set, by their type.
         managed: v1's managed fields: which client owns which field of the node; empty before one has written.
+        registered_at: the moment at which it first started on its root; None before that.
     """
 
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -31,6 +32,7 @@ class NodeInput:
     extended: Mapping[str, int] = field(default_factory=dict)
     conditions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     managed: tuple[Mapping[str, object], ...] = ()
+    registered_at: datetime | None = None
 
 
 NO_INPUT: Final = NodeInput()

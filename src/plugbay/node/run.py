@@ -148,7 +148,13 @@ async def open_node(
         )
         chosen = await stack.enter_async_context(open_runtime(config, machine, environ=environ, clock=clock))
         logger.info("containers are run by %s", chosen.about)
-        node = Node(name, machine, store, clock, settings=registered(name, store, stored.node, config.registers_with))
+        node = Node(
+            name,
+            machine,
+            store,
+            clock,
+            settings=registered(name, store, stored.node, config.registers_with, now=clock.now()),
+        )
         await stack.enter_async_context(background(_forward(manager.changes(), node.changes), name="node changes"))
         newest = max((event.serial for event in stored.events), default=0)
         objects = ObjectTable(store, stored=stored.objects, first_version=max(first_version(clock), newest))

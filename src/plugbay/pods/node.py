@@ -123,15 +123,16 @@ class Node:
         self.changes.notify()
 
 
-def registered(name: str, store: PodStore, stored: NodeInput | None, wanted: NodeInput) -> NodeInput:
+def registered(name: str, store: PodStore, stored: NodeInput | None, wanted: NodeInput, *, now: datetime) -> NodeInput:
     """The node as clients left it; at the first start on a root, as it is ``wanted``, which is kept."""
-    if stored is None:
-        store.save_node(wanted)
-        return wanted
-    if wanted not in (NO_INPUT, stored):
+    if stored is not None and wanted not in (NO_INPUT, replace(stored, registered_at=None)):
         problem = "node labels and taints of the command line count when a node registers, and %s has: use kubectl"
         logger.warning(problem, name)
-    return stored
+    if stored is not None and stored.registered_at is not None:
+        return stored
+    kept = replace(wanted if stored is None else stored, registered_at=now)
+    store.save_node(kept)
+    return kept
 
 
 async def follow_absences(

@@ -16,6 +16,7 @@ from plugbay.node.config import NodeConfig
 from plugbay.node.root_lock import take_root
 from plugbay.node.run import run_node
 from plugbay.ops.clock import SystemClock
+from tests.contract.rigs.node_run import LeapingClock, running_node
 
 
 def tree(root: Path) -> dict[str, bytes]:
@@ -188,3 +189,12 @@ async def test_a_file_in_place_of_the_plugins_directory_is_named(sockets: Path) 
     (sockets / "device-plugins").touch()
     with pytest.raises(PathUnusable, match=r"device-plugins: "):
         await start(sockets)
+
+
+async def test_a_node_is_as_old_as_its_root(sockets: Path) -> None:
+    clock, ages = LeapingClock(), set()
+    for _ in range(2):
+        async with running_node(sockets, clock) as node:
+            ages.add((await node.get("/api/v1/nodes/n1"))["metadata"]["creationTimestamp"])
+        clock.leap(3600)
+    assert len(ages) == 1

@@ -79,7 +79,7 @@ def node_object(facts: NodeFacts, resources: Resources, *, settings: NodeInput, 
         "metadata": {
             "name": facts.name,
             "uid": facts.uid,
-            "creationTimestamp": since,
+            "creationTimestamp": timestamp(settings.registered_at or facts.started_at),
             "labels": dict(sorted({**settings.labels, **node_labels(facts)}.items())),
             **({"annotations": dict(settings.annotations)} if settings.annotations else {}),
             **({"managedFields": [dict(each) for each in settings.managed]} if settings.managed else {}),

@@ -141,6 +141,7 @@ class _Node(msgspec.Struct, omit_defaults=True):
     extended: dict[str, int] = {}
     conditions: dict[str, dict[str, str]] = {}
     managed: list[Json] = []
+    registered_at: datetime | None = None
 
 
 class _Event(msgspec.Struct):
@@ -338,6 +339,7 @@ def encode_node(settings: NodeInput) -> str:
         extended=dict(settings.extended),
         conditions={kind: dict(condition) for kind, condition in settings.conditions.items()},
         managed=[dict(each) for each in settings.managed],
+        registered_at=settings.registered_at,
     )
     return msgspec.json.encode(kept).decode()
 
@@ -357,6 +359,7 @@ def decode_node(text: str) -> NodeInput:
         extended=kept.extended,
         conditions=kept.conditions,
         managed=tuple(kept.managed),
+        registered_at=kept.registered_at,
     )
 
 

@@ -97,6 +97,7 @@ NODE: Final = NodeInput(
     {"example.com/dongle": 2},
     {"Dusty": {"type": "Dusty", "status": "False"}},
     ({"manager": "kubectl-label", "operation": "Update", "fieldsV1": {"f:metadata": {"f:labels": {"f:disk": {}}}}},),
+    EARLY,
 )
 
 
