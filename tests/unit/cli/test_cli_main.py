@@ -285,3 +285,19 @@ def test_the_version_is_told_to_programs_too(capsys: pytest.CaptureFixture[str])
     about = json.loads(capsys.readouterr().out)
     assert f"plugbay {about['version']}\n" == line
     assert about["python"] == ".".join(map(str, sys.version_info[:3]))
+
+
+@pytest.mark.parametrize(
+    ("words", "root", "left"),
+    [
+        ("get nodes", None, "get nodes"),
+        ("--root /r get nodes -o wide", "/r", "get nodes -o wide"),
+        ("--root=/r get pods --help", "/r", "get pods --help"),
+        ("get --root /r", None, "get --root /r"),
+        ("--help get", None, "--help get"),
+        ("--kubeconfig x --root /r", None, "--kubeconfig x --root /r"),
+    ],
+)
+def test_words_before_those_of_kubectl_name_the_root(words: str, root: str | None, left: str) -> None:
+    args = make_parser().parse_args(["kubectl", *words.split()])
+    assert (args.root and str(args.root), args.command) == (root, left.split())

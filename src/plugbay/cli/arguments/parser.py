@@ -84,7 +84,8 @@ class CommandParser(argparse.ArgumentParser):
         Args:
             run: what the command does with the arguments, which have it as ``run``; None for a group of commands.
             takes_command: what follows ``--`` is the attribute ``command``, untouched; empty when there is no ``--``.
-            takes_all: all words are the attribute ``command``, untouched, but for ``--help`` alone.
+            takes_all: all words after its own options, which come first, are the attribute ``command``, untouched, but
+                for ``--help`` alone.
             takes_more: the positional argument, a list, whose values may also follow options: argparse takes them only
                 where the first one stands.
         """
@@ -146,8 +147,9 @@ class CommandParser(argparse.ArgumentParser):
         self._fill_now()
         given = self._given = list(args or ())
         if self._takes_all and given not in (["-h"], ["--help"]):
-            parsed, _ = super().parse_known_args([], namespace)
-            parsed.command = given
+            own = self._own_words(given)
+            parsed, _ = super().parse_known_args(given[:own], namespace)
+            parsed.command = given[own:]
             return parsed, []
         at = self._first_argument(given) if self.targets else len(given)
         if at < len(given) and given[at] in self.targets:
@@ -171,6 +173,17 @@ class CommandParser(argparse.ArgumentParser):
                 self.exit()
             setattr(parsed, choice.dest, choice.choices[name].name)
         return parsed, []
+
+    def _own_words(self, given: Sequence[str]) -> int:
+        """The number of words at the beginning that are options of this command, with their values."""
+        at = 0
+        while at < len(given):
+            name, has_value, _ = given[at].partition("=")
+            action = self._option_string_actions.get(name)
+            if action is None or action.nargs == 0:
+                break
+            at += 1 if has_value else 2
+        return at
 
     def _filled(self, given: Sequence[str]) -> list[str]:
         """The words, with values for options that may stand alone: argparse would take the next word for one.

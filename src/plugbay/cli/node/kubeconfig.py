@@ -36,12 +36,14 @@ def declare(parser: CommandParser) -> None:
 
 def declare_kubectl(parser: CommandParser) -> None:
     parser.describe(
-        "Run the kubectl that is installed, on the node that `plugbay node up --api` runs. All words are kubectl's.",
-        usage="%(prog)s [ARGUMENT ...]",
+        "Run the kubectl that is installed, on the node that `plugbay node up --api` runs. All words after --root are "
+        "kubectl's.",
+        usage="%(prog)s [--root DIR] [ARGUMENT ...]",
         takes_all=True,
-        examples=("plugbay kubectl get pods -o wide", "plugbay --root ~/n1 kubectl apply -f pod.yaml"),
+        examples=("plugbay kubectl get pods -o wide", "plugbay kubectl --root ~/n1 apply -f pod.yaml"),
         run=run_kubectl,
     )
+    add_root(parser)
 
 
 def show_kubeconfig(args: argparse.Namespace) -> int:
