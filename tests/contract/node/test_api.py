@@ -67,6 +67,7 @@ async def test_parameters_are_honoured_or_refused(root: Path) -> None:
             ("DELETE", f"{PODS}/w", {"propagationPolicy": "Never"}),
             ("DELETE", f"{PODS}/w", {"gracePeriodSeconds": "-1"}),
             ("GET", PODS, {"continue": "abc"}),
+            ("DELETE", PODS, {"limit": "1"}),
             ("GET", PODS, {"labelselector": "a=b"}),
             ("GET", PODS, {"includeObject": "Some"}),
             ("GET", PODS, {"watch": "maybe"}),

@@ -128,7 +128,14 @@ LIST: Final[Parameters] = {
     "timeoutSeconds": _seconds,
     "watch": _flag,
 }
-DELETE_COLLECTION: Final[Parameters] = {**LIST, **DELETE, "watch": _only("false", "", why="this request is not a list")}
+_NO_PAGES: Final = _only("0", "", why="all objects that are selected are deleted")
+DELETE_COLLECTION: Final[Parameters] = {
+    **LIST,
+    **DELETE,
+    "continue": _NO_PAGES,
+    "limit": _NO_PAGES,
+    "watch": _only("false", "", why="this request is not a list"),
+}
 LOG: Final[Parameters] = {
     **_READ,
     "container": _any,

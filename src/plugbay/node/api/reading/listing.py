@@ -26,8 +26,9 @@ from plugbay.values import dataclass
 
 
 class _Position(msgspec.Struct):
-    """The place where a list goes on: after the object ``namespace`` / ``name``, of the objects at ``version``."""
+    """The place where the list at ``path`` goes on: after the object ``namespace`` / ``name``, at ``version``."""
 
+    path: str
     version: int
     namespace: str
     name: str
@@ -57,7 +58,7 @@ def list_response(collection: Collection, resource: ApiResource, request: Reques
     page = _page(collection, selection, request)
     metadata: Json = {"resourceVersion": str(page.version)}
     if page.last is not None:
-        metadata["continue"] = _token(page.version, page.last)
+        metadata["continue"] = _token(request.path, page.version, page.last)
         if not request.query.get("labelSelector") and not request.query.get("fieldSelector"):
             metadata["remainingItemCount"] = page.left
     match form:
@@ -94,16 +95,17 @@ def check_options(request: Request) -> None:
     """
     query = request.query
     match, version = query.get("resourceVersionMatch", ""), query.get("resourceVersion", "")
-    is_watch, wants_initial = is_set(request, "watch"), is_set(request, "sendInitialEvents")
-    if wants_initial and not is_watch:
+    is_watch, says_initial = is_set(request, "watch"), "sendInitialEvents" in query
+    if says_initial and not is_watch:
         raise _invalid("sendInitialEvents", "sendInitialEvents is forbidden for list")
-    if wants_initial and match != "NotOlderThan":
+    if says_initial and match != "NotOlderThan":
         needed = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
         raise _invalid("resourceVersionMatch", needed)
-    if match and is_watch and not wants_initial:
-        raise _invalid(
-            "resourceVersionMatch", "resourceVersionMatch is forbidden for watch unless sendInitialEvents is"
-        )
+    if match and is_watch and not says_initial:
+        needed = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        raise _invalid("resourceVersionMatch", needed)
+    if match and query.get("continue"):
+        raise _invalid("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided")
     if match and not is_watch and not version:
         raise _invalid("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided")
     if match == "Exact" and version == "0":
@@ -121,7 +123,7 @@ def _invalid(field: str, problem: str) -> HttpError:
 
 def _page(collection: Collection, selection: ItemSelection, request: Request) -> _Page:
     limit = whole_number(request, "limit") or 0
-    position = _position(token) if (token := request.query.get("continue")) else None
+    position = _position(token, request) if (token := request.query.get("continue")) else None
     version = _version(collection, request) if position is None else position.version
     state = collection.at(version)
     if state is None and position is not None:
@@ -148,13 +150,18 @@ def _version(collection: Collection, request: Request) -> int:
     return version if request.query.get("resourceVersionMatch") == "Exact" else collection.version
 
 
-def _token(version: int, last: ApiItem) -> str:
-    position = json.dumps({"version": version, "namespace": last.namespace, "name": last.name})
-    return base64.urlsafe_b64encode(position.encode()).decode()
+def _token(path: str, version: int, last: ApiItem) -> str:
+    position = {"path": path, "version": version, "namespace": last.namespace, "name": last.name}
+    return base64.urlsafe_b64encode(json.dumps(position).encode()).decode()
 
 
-def _position(token: str) -> _Position:
+def _position(token: str, request: Request) -> _Position:
     try:
-        return _POSITION.decode(base64.urlsafe_b64decode(token))
+        position = _POSITION.decode(base64.urlsafe_b64decode(token))
     except (ValueError, msgspec.MsgspecError):
         raise HttpError(400, "BadRequest", "continue key is not valid: it is not one that a list gave") from None
+    if position.path != request.path:
+        raise HttpError(400, "BadRequest", f"continue key is not valid: it is of the list at {position.path}")
+    if request.query.get("resourceVersion", "0") not in ("", "0"):
+        raise HttpError(400, "BadRequest", "specifying resource version is not allowed when using continue")
+    return position

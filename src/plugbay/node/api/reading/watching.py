@@ -38,7 +38,7 @@ def watch_response(
 ) -> StreamResponse:
     """The changes of the objects that a request selects, after the resource version that it names.
 
-    Without a version, and with 0, it first has all objects as added.
+    Without a version, and with 0, it first has all objects as added, unless the request says ``sendInitialEvents``.
 
     Raises:
         HttpError: 400 or 406, it asks for what there is not. A version that is too old is told in the stream, as an API
@@ -47,8 +47,11 @@ def watch_response(
     """
     form = wanted_form(request.headers.get("accept", ""))
     selection = ItemSelection(request, resource)
-    version = whole_number(request, "resourceVersion") or 0
+    says_initial = "sendInitialEvents" in request.query
     wants_initial = is_set(request, "sendInitialEvents")
+    version = whole_number(request, "resourceVersion") or 0
+    if says_initial and not wants_initial:
+        version = version or collection.version
     line = _as_it_is if form is MediaForm.OBJECTS else partial(_formed, resource, form, request, now)
     bookmarks = _Bookmarks(resource) if is_set(request, "allowWatchBookmarks") else None
     lines = _lines(

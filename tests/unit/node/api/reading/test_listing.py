@@ -123,6 +123,22 @@ def test_a_token_that_no_list_gave_is_refused(token: str) -> None:
     assert refused.value.status == 400
 
 
+def test_a_token_counts_for_its_list_alone() -> None:
+    collection = Collection(1, [item("a"), item("b")])
+    token = listed(collection, {"limit": "1"})["metadata"]["continue"]
+    other = Request("GET", "/api/v1/namespaces/other/pods", query={"continue": token})
+    with pytest.raises(HttpError) as refused:
+        list_response(collection, PODS, other, NOW)
+    assert (refused.value.status, refused.value.message) == (
+        400,
+        "continue key is not valid: it is of the list at /",
+    )
+    with pytest.raises(HttpError) as refused:
+        listed(collection, {"continue": token, "resourceVersion": "1"})
+    assert refused.value.status == 400
+    assert names(listed(collection, {"continue": token, "resourceVersion": "0"})) == ["b"]
+
+
 def test_a_table_has_columns_and_a_row_for_each_object() -> None:
     answer = listed(Collection(1, [item("a")]), None, **TABLE)
     assert answer["kind"] == "Table"
@@ -170,7 +186,10 @@ def test_a_state_of_the_past_is_gone() -> None:
     [
         ({"sendInitialEvents": "true"}, "sendInitialEvents"),
         ({"watch": "true", "sendInitialEvents": "true"}, "resourceVersionMatch"),
+        ({"sendInitialEvents": "false"}, "sendInitialEvents"),
+        ({"watch": "true", "sendInitialEvents": "false"}, "resourceVersionMatch"),
         ({"watch": "true", "resourceVersionMatch": "NotOlderThan"}, "resourceVersionMatch"),
+        ({"continue": "x", "resourceVersionMatch": "Exact", "resourceVersion": "1"}, "resourceVersionMatch"),
         ({"resourceVersionMatch": "Exact"}, "resourceVersionMatch"),
         ({"resourceVersionMatch": "Exact", "resourceVersion": "0"}, "resourceVersionMatch"),
     ],

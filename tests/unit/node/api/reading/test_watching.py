@@ -113,6 +113,14 @@ async def test_the_end_of_the_first_objects_is_marked() -> None:
     }
 
 
+@pytest.mark.parametrize("version", [{}, {"resourceVersion": "0"}])
+async def test_a_watch_may_do_without_the_first_objects(version: dict[str, str]) -> None:
+    collection = Collection(7, [item("a", 3)])
+    watch = Watch(collection, {"sendInitialEvents": "false", "resourceVersionMatch": "NotOlderThan", **version})
+    collection.put(item("b", 8))
+    assert await watch.told() == ("ADDED", "b")
+
+
 async def test_bookmarks_tell_how_far_a_quiet_watch_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "_BOOKMARK_S", 0.01)
     collection = Collection(7)
