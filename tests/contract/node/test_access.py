@@ -224,7 +224,7 @@ async def test_a_restarted_node_has_the_same_address_token_and_authority(root: P
         assert (await asyncio.to_thread(before.ask, "/api/v1/nodes"))[0] == 200
 
 
-async def test_a_port_that_is_taken_meanwhile_is_not_waited_for(root: Path) -> None:
+async def test_a_port_that_is_taken_meanwhile_is_not_waited_for(root: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with node_with_api(root) as before:
         pass
     port = urlsplit(before.server).port
@@ -232,6 +232,7 @@ async def test_a_port_that_is_taken_meanwhile_is_not_waited_for(root: Path) -> N
     with socket.create_server(("127.0.0.1", port)):
         async with node_with_api(root) as after:
             assert after.server != before.server
+            assert f"port {port}, where the API was before, is in use" in caplog.text
             assert (await asyncio.to_thread(after.ask, "/api/v1/nodes"))[0] == 200
 
 

@@ -233,3 +233,17 @@ async def test_a_client_may_do_everything(root: Path) -> None:
         assert answer.status == 201
         assert json.loads(answer.body)["status"]["allowed"] is True
         assert (await ask(node, "POST", path, [])).status == 400
+
+
+async def test_a_client_that_knows_nothing_finds_its_way(root: Path) -> None:
+    async with running_node(root) as node:
+        paths = json.loads((await ask(node, "GET", "/")).body)["paths"]
+        assert {"/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1", "/healthz", "/openapi/v3"} <= set(paths)
+        for path in paths:
+            assert (await ask(node, "GET", path)).status == 200, path
+        group = json.loads((await ask(node, "GET", "/apis/apps")).body)
+        assert (group["kind"], group["apiVersion"], group["name"]) == ("APIGroup", "v1", "apps")
+        [listed] = [
+            each for each in json.loads((await ask(node, "GET", "/apis")).body)["groups"] if each["name"] == "apps"
+        ]
+        assert "kind" not in listed

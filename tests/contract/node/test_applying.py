@@ -291,3 +291,22 @@ async def test_replicas_that_were_scaled_are_a_conflict(root: Path) -> None:
             made = await node.until(listed, lambda change, value: change == "ADDED")
             assert managers(made)[0] == ("kube-controller-manager", "Update")
         await ask("DELETE", path)
+
+
+async def test_a_value_of_another_type_is_told_before_what_it_would_take(root: Path) -> None:
+    async with running_node(root) as node:
+        ask = ApiCaller(node.config.control_socket)
+        labels = {"app": "x"}
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+        spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+        value = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
+        path = "/apis/apps/v1/namespaces/default/deployments"
+        assert (await ask("POST", path, value, fieldManager="one")).status == 201
+        refused = await ask(
+            "PATCH", f"{path}/d", value | {"spec": spec | {"replicas": "two"}}, kind=APPLY, fieldManager="two"
+        )
+        assert (refused.status, "of type int64" in refused.value["message"]) == (400, True)
+        assert (await ask("POST", POD.removesuffix("/p"), pod(), fieldManager="one")).status == 201
+        odd = pod() | {"spec": {"terminationGracePeriodSeconds": "two"}}
+        refused = await ask("PATCH", POD, odd, kind=APPLY, fieldManager="two")
+        assert (refused.status, "of type int64" in refused.value["message"]) == (400, True)

@@ -398,3 +398,46 @@ async def test_columns_show_what_their_paths_lead_to(root: Path) -> None:
         assert row["cells"] == [
             *("g", "Ready", "False", "down", '[1,"\\u003c"]', '{"a":"x","b":null}', "true", 2, None, None)
         ]
+
+
+@pytest.mark.parametrize(
+    ("approval", "status"),
+    [
+        (None, 422),
+        ("by a friend", 422),
+        ("https://github.com/kubernetes/kubernetes/pull/1", 201),
+        ("unapproved, for a test", 201),
+    ],
+)
+async def test_definitions_in_the_groups_of_kubernetes_say_that_they_may(
+    root: Path, approval: str | None, status: int
+) -> None:
+    async with running_node(root) as node:
+        ask = ApiCaller(node.config.control_socket)
+        wanted = definition(group="gophers.k8s.io")
+        wanted["metadata"]["name"] = "gophers.gophers.k8s.io"
+        if approval is not None:
+            wanted["metadata"]["annotations"] = {"api-approved.kubernetes.io": approval}
+        made = await ask("POST", DEFINITIONS, wanted)
+        assert made.status == status
+        if status == 422:
+            assert "metadata.annotations[api-approved.kubernetes.io]" in made.value["message"]
+
+
+async def test_a_version_in_which_objects_may_be_stored_stays(root: Path) -> None:
+    async with running_node(root) as node:
+        ask = ApiCaller(node.config.control_socket)
+        await ask("POST", DEFINITIONS, definition("v1", "v2"))
+        path = f"{DEFINITIONS}/gophers.example.com"
+        current = await until(ask, path, lambda value: bool(conditions(value)))
+        assert current["status"]["storedVersions"] == ["v1"]
+        without = [each | {"storage": True} for each in current["spec"]["versions"] if each["name"] == "v2"]
+        refused = await ask("PATCH", path, {"spec": {"versions": without}}, kind=MERGE)
+        assert refused.status == 422
+        assert "status.storedVersions[0]: Invalid value" in refused.value["message"]
+        moved = [each | {"storage": each["name"] == "v2"} for each in current["spec"]["versions"]]
+        assert (await ask("PATCH", path, {"spec": {"versions": moved}}, kind=MERGE)).status == 200
+        await until(ask, path, lambda value: value["status"]["storedVersions"] == ["v1", "v2"])
+        migrated = {"status": {"storedVersions": ["v2"]}}
+        assert (await ask("PATCH", f"{path}/status", migrated, kind=MERGE)).status == 200
+        assert (await ask("PATCH", path, {"spec": {"versions": without}}, kind=MERGE)).status == 200

@@ -98,3 +98,14 @@ async def test_an_update_makes_no_pod(node: Node) -> None:
         'pods "p" not found',
     )
     assert (await ask("GET", PODS)).value["items"] == []
+
+
+async def test_a_new_pod_names_no_state(node: Node) -> None:
+    ask = ApiCaller(node.config.control_socket)
+    value = pod("p")
+    value["metadata"]["resourceVersion"] = "1"
+    refused = await ask("POST", PODS, value)
+    assert (refused.status, refused.value["message"]) == (
+        400,
+        "resourceVersion should not be set on objects to be created",
+    )

@@ -88,6 +88,10 @@ async def _listen(
     except SocketInUse:
         if address.port:
             raise
+        logger.warning(
+            "port %d, where the API was before, is in use: it takes another one, and clients need the new kubeconfig",
+            before,
+        )
         bound = await stack.enter_async_context(serve(address))
     assert isinstance(bound, TcpAddress)
     return bound

@@ -20,8 +20,9 @@ from plugbay.node.api.parameters import is_rehearsal
 from plugbay.node.api.reading.collection import Collection
 from plugbay.node.api.reading.forms import list_body
 from plugbay.node.api.reading.selection import ItemSelection
-from plugbay.node.api.refusals import check_problems
+from plugbay.node.api.refusals import check_problems, check_unversioned
 from plugbay.node.api.resources import PODS
+from plugbay.node.api.stored.decoding import decoded
 from plugbay.node.api.stored.writing import ObjectWriter
 from plugbay.node.api.writing.bodies import body_of, repeated_in
 from plugbay.node.api.writing.delete_options import DeleteOptions, delete_options
@@ -65,6 +66,7 @@ class PodRoutes:
     async def create(self, request: Request) -> Response:
         writer, body = writer_of(request), _pod_body(request)
         pod = _read_pod(body, request)
+        check_unversioned(body)
         entries = v1.at(body, "metadata", "managedFields")
         return await self._create(pod, pod_managers(None, pod, entries, writer, now=self._now()), request)
 
@@ -118,6 +120,7 @@ class PodRoutes:
         """Make the pod, or change what may be changed, as a configuration says."""
         config = configuration_of(request, PODS.kind, PODS.api_version)
         config = {name: each for name, each in config.items() if name != "status"}
+        decoded(config, PODS)  # a value of another type is told before what it would take from others
         try:
             record = pod_of(self._pods, request)
         except PodNotFound:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from plugbay.node.api.resources import ApiResource
 from plugbay.objects.problems import FieldProblem
 from plugbay.ops.routing import HttpError
+from plugbay.printers import v1
 
 
 def check_problems(resource: ApiResource, name: str, problems: Iterable[FieldProblem]) -> None:
@@ -62,6 +63,16 @@ def unreadable(resource: ApiResource, why: str) -> HttpError:
     """The body is not an object of the kind."""
     problem = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {why}'
     return HttpError(400, "BadRequest", problem)
+
+
+def check_unversioned(value: object) -> None:
+    """Refuse an object to be made that names a state, which only an object that is there has.
+
+    Raises:
+        HttpError: 400.
+    """
+    if v1.text(value, "metadata", "resourceVersion"):
+        raise HttpError(400, "BadRequest", "resourceVersion should not be set on objects to be created")
 
 
 def not_allowed() -> HttpError:

@@ -17,6 +17,7 @@ from plugbay.ops.routing import Request, Response, json_response
 
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
 _AGGREGATED_VERSIONS: Final = ("v2", "v2beta1")
+_PATHS: Final = ("/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
 KUBERNETES: Final = ("1", "36")
 """The release whose API this is."""
 
@@ -35,6 +36,14 @@ def version_object(version: str) -> Json:
         "compiler": platform.python_implementation(),
         "platform": "linux",
     }
+
+
+def paths_object(resources: ResourceTable) -> Json:
+    """The answer to ``/``: the paths at which a client can look further."""
+    groups = sorted({each.group for each in resources if each.group})
+    served = sorted({each.base for each in resources})
+    named = [f"/apis/{name}" for name in groups]
+    return {"paths": sorted({"/api", "/apis", *named, *served, *_PATHS})}
 
 
 def versions_response(resources: ResourceTable, request: Request) -> Response:

@@ -11,6 +11,7 @@ from plugbay.node.api import parameters
 from plugbay.node.api.discovery.lists import (
     group_object,
     groups_response,
+    paths_object,
     resource_list,
     version_object,
     versions_response,
@@ -48,6 +49,7 @@ class DiscoveryRoutes:
     def add_to(self, router: Router) -> None:
         router.add("GET", "/openapi/v2", self._swagger)
         for template, answer in (
+            ("/", lambda request: json_response(paths_object(self._resources))),
             ("/version", lambda request: json_response(version_object(self._version))),
             ("/api", lambda request: versions_response(self._resources, request)),
             ("/apis", lambda request: groups_response(self._resources, request)),
@@ -79,7 +81,7 @@ class DiscoveryRoutes:
         name = request.params["group"]
         if not self._resources.of_group(name):
             raise no_such_resource()
-        return json_response(group_object(self._resources, name))
+        return json_response({"kind": "APIGroup", "apiVersion": "v1", **group_object(self._resources, name)})
 
     def _kinds(self, request: Request) -> Response:
         return json_response(resource_list(self._resources, self._served(request)))

@@ -199,6 +199,7 @@ class ResourceRoutes:
     async def _apply(self, resource: ApiResource, request: Request) -> Response:
         """Make the object, or change it, as a configuration says."""
         config = configuration_of(request, resource.kind, resource.api_version)
+        decoded(config, resource)  # a value of another type is told before what it would take from others
         namespace = request.params.get("namespace", "")
         before = self._writer.find(resource, namespace, request.params["name"])
         if before is None and "subresource" in request.params:

@@ -13,7 +13,15 @@ from typing import Final, NamedTuple
 from plugbay.documents import Json
 from plugbay.model.downward import DEFAULT_ACCOUNT
 from plugbay.node.api.applying.field_manager import FieldWriter, settled, tracked
-from plugbay.node.api.refusals import already_exists, check_problems, conflict, forbidden_object, not_allowed, not_found
+from plugbay.node.api.refusals import (
+    already_exists,
+    check_problems,
+    check_unversioned,
+    conflict,
+    forbidden_object,
+    not_allowed,
+    not_found,
+)
 from plugbay.node.api.resources import ApiResource, StoredKind
 from plugbay.node.api.stored.namespaces import IMMORTAL, NAMESPACES
 from plugbay.node.api.stored.priorities import PRIORITY_CLASSES
@@ -122,8 +130,7 @@ class ObjectWriter:
         kind = _rules(resource)
         self.check_namespace(resource, namespace, v1.name(wanted))
         _check_place(wanted, namespace)
-        if v1.text(wanted, "metadata", "resourceVersion"):
-            raise HttpError(400, "BadRequest", "resourceVersion should not be set on objects to be created")
+        check_unversioned(wanted)
         value = self._born(resource, wanted, namespace)
         if resource.has_status:
             value.pop("status", None)

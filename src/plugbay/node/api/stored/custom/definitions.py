@@ -6,6 +6,7 @@ Source: Kubernetes 1.36 ``apiextensions-apiserver/pkg/apis/apiextensions/validat
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -21,6 +22,10 @@ from plugbay.printers import v1
 from plugbay.printers.cells import columns, created
 from plugbay.printers.tables import Column
 
+_PROTECTED: Final = ("k8s.io", "kubernetes.io")
+_APPROVAL: Final = "api-approved.kubernetes.io"
+_APPROVAL_HELP: Final = "see https://github.com/kubernetes/enhancements/pull/1111"
+_URL: Final = re.compile("[A-Za-z][A-Za-z0-9+.-]*://[^/?#]")
 CLEAN_UP: Final = "customresourcecleanup.apiextensions.k8s.io"
 """The finalizer that holds a definition until the objects of its kind are gone."""
 
@@ -62,10 +67,48 @@ def _definition_problems(value: Json, before: Json | None) -> Iterator[FieldProb
     if spec.get("preserveUnknownFields") is True:
         yield invalid("spec.preserveUnknownFields", True, "must be false in order to use defaults in the schema")
     yield from version_problems(spec)
+    yield from _approval_problems(value, before)
+    yield from _stored_version_problems(value)
     if before is not None:
         for path in (("scope",), ("group",), ("names", "plural"), ("names", "kind")):
             if v1.at(spec, *path) != v1.at(before, "spec", *path):
                 yield invalid(f"spec.{'.'.join(path)}", v1.at(spec, *path), "field is immutable")
+
+
+def _approval_problems(value: Json, before: Json | None) -> Iterator[FieldProblem]:
+    """Problems of a definition in one of Kubernetes' own groups; one that is there already may stay as it is."""
+    group = v1.text(value, "spec", "group")
+    if group not in _PROTECTED and not group.endswith(tuple(f".{each}" for each in _PROTECTED)):
+        return
+    approval = v1.text(value, "metadata", "annotations", _APPROVAL)
+    if before is not None and _is_approved(v1.text(before, "metadata", "annotations", _APPROVAL)) is _is_approved(
+        approval
+    ):
+        return
+    where, rule = f"metadata.annotations[{_APPROVAL}]", f'protected groups must have approval annotation "{_APPROVAL}"'
+    if not approval:
+        yield required(where, f"{rule}, {_APPROVAL_HELP}")
+    elif not _is_approved(approval):
+        why = f'{rule} with either a URL or a reason starting with "unapproved", {_APPROVAL_HELP}'
+        yield invalid(where, approval, why)
+
+
+def _is_approved(approval: str) -> bool:
+    """Whether an approval is the URL of one, or a reason why there is none."""
+    return approval.startswith("unapproved") or _URL.match(approval) is not None
+
+
+def _stored_version_problems(value: Json) -> Iterator[FieldProblem]:
+    """A version in which objects may be stored cannot go."""
+    named = [v1.text(each, "name") for each in v1.objects(value, "spec", "versions")]
+    for at, stored in enumerate(v1.texts(value, "status", "storedVersions")):
+        if stored not in named:
+            rule = (
+                f"missing from spec.versions; {stored} was previously a storage version, and must remain in "
+                f"spec.versions until a storage migration ensures no data remains persisted in {stored} and removes "
+                f"{stored} from status.storedVersions"
+            )
+            yield invalid(f"status.storedVersions[{at}]", stored, rule)
 
 
 def has_expressions(schema: object) -> bool:
