@@ -24,8 +24,6 @@ from plugbay.node.api.stored.accounts.routes import AccountRoutes
 from plugbay.node.api.stored.custom.serving import DefinitionKeeper
 from plugbay.node.api.stored.events import EventEnds
 from plugbay.node.api.stored.routes import ResourceRoutes
-from plugbay.node.api.stored.scale import ScaleRoutes
-from plugbay.node.api.stored.workloads.rows import DEPLOYMENTS, REPLICA_SETS
 from plugbay.node.api.stored.writing import ObjectWriter
 from plugbay.node.api.streams.containers import ContainerRoutes
 from plugbay.node.api.streams.logs import LogRoutes
@@ -152,6 +150,5 @@ async def follow_objects(
             ResourceRoutes(resources, collections, writer, rights, objects.ends, clock),
             AccountRoutes(tokens, clients, writer, objects.table, pods),
             AccessReviews(clients, objects.table),
-            [ScaleRoutes(row, writer) for row in (DEPLOYMENTS, REPLICA_SETS)],
             DiscoveryRoutes(resources, facts.version),
         )

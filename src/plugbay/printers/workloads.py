@@ -43,6 +43,15 @@ def selector_text(selector: Json) -> str:
     return ",".join(parts) or NONE
 
 
+def _scale_cells(value: Json, now: datetime) -> Sequence[Cell]:
+    return (
+        v1.name(value),
+        v1.number(value, "spec", "replicas"),
+        v1.number(value, "status", "replicas"),
+        age_cell(value, now),
+    )
+
+
 def _replica_set_cells(value: Json, now: datetime) -> Sequence[Cell]:
     return (
         v1.name(value),
@@ -151,6 +160,7 @@ DAEMON_SETS: Final = TableColumns(
     ),
     _daemon_set_cells,
 )
+SCALES: Final = TableColumns((NAME, _DESIRED, _AVAILABLE, AGE), _scale_cells)
 CONTROLLER_REVISIONS: Final = TableColumns(
     (
         NAME,

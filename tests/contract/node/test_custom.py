@@ -286,13 +286,8 @@ async def test_rules_that_are_not_evaluated_are_told(root: Path) -> None:
         rule = {"rule": "self.spec.depth > 1"}
         schema = {**SCHEMA, "x-kubernetes-validations": [rule]}
         ruled["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema
-        ruled["spec"]["versions"][0]["subresources"] = {"scale": {"specReplicasPath": ".spec.depth"}}
         made = await ask("POST", DEFINITIONS, ruled)
-        assert made.warnings == [
-            '299 - "x-kubernetes-validations are stored, and this node does not evaluate them"',
-            '299 - "the subresource scale is stored, and this node does not serve it for custom resources"',
-        ]
-        assert (await ask("GET", f"{GOPHERS}/g/scale")).status == 404
+        assert made.warnings == ['299 - "x-kubernetes-validations are stored, and this node does not evaluate them"']
 
 
 async def test_numbers_and_flags_select_objects_in_lists_and_watches(root: Path) -> None:
@@ -441,3 +436,81 @@ async def test_a_version_in_which_objects_may_be_stored_stays(root: Path) -> Non
         migrated = {"status": {"storedVersions": ["v2"]}}
         assert (await ask("PATCH", f"{path}/status", migrated, kind=MERGE)).status == 200
         assert (await ask("PATCH", path, {"spec": {"versions": without}}, kind=MERGE)).status == 200
+
+
+def scaled(**paths: str) -> Json:
+    wanted = definition()
+    [version] = wanted["spec"]["versions"]
+    version["subresources"]["scale"] = {
+        "specReplicasPath": ".spec.depth",
+        "statusReplicasPath": ".status.there",
+        "labelSelectorPath": ".status.selector",
+    } | paths
+    status = version["schema"]["openAPIV3Schema"]["properties"]["status"] | {
+        "x-kubernetes-preserve-unknown-fields": True
+    }
+    properties = SCHEMA["properties"] | {"status": status}
+    version["schema"] = {"openAPIV3Schema": SCHEMA | {"properties": properties}}
+    return wanted
+
+
+async def test_custom_resources_are_scaled(root: Path) -> None:
+    async with running_node(root) as node:
+        ask = ApiCaller(node.config.control_socket)
+        assert (await ask("POST", DEFINITIONS, scaled())).status == 201
+        resources = (await ask("GET", f"{GROUP}/v1")).value["resources"]
+        [listed] = [each for each in resources if each["name"] == "gophers/scale"]
+        assert (listed["kind"], listed["group"], listed["version"]) == ("Scale", "autoscaling", "v1")
+        made = (await ask("POST", GOPHERS, gopher())).value
+        status = {"there": 2, "selector": "app=gopher"}
+        assert (await ask("PUT", f"{GOPHERS}/g/status", made | {"status": status})).status == 200
+        scale = (await ask("GET", f"{GOPHERS}/g/scale")).value
+        assert (scale["kind"], scale["spec"]) == ("Scale", {"replicas": 3})
+        assert scale["status"] == {"replicas": 2, "selector": "app=gopher"}
+        table = (await ask("GET", f"{GOPHERS}/g/scale", accept=TABLE)).value
+        assert [each["name"] for each in table["columnDefinitions"]] == ["Name", "Desired", "Available", "Age"]
+        assert table["rows"][0]["cells"][:3] == ["g", 3, 2]
+        changed = await ask("PATCH", f"{GOPHERS}/g/scale", {"spec": {"replicas": 5}}, kind=MERGE)
+        assert (changed.status, changed.value["spec"]) == (200, {"replicas": 5})
+        assert (await ask("GET", f"{GOPHERS}/g")).value["spec"]["depth"] == 5
+        assert (await ask("PUT", f"{GOPHERS}/g/scale", scale)).status == 409, "it has been changed since"
+        for number in (-1, 10):
+            refused = await ask("PATCH", f"{GOPHERS}/g/scale", {"spec": {"replicas": number}}, kind=MERGE)
+            assert refused.status == 422, "neither the scale nor the schema allows it"
+        assert (await ask("POST", f"{GOPHERS}/g/scale", scale)).status == 405
+        assert (await ask("GET", f"{GOPHERS}/none/scale")).status == 404
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "problem"),
+    [
+        ("specReplicasPath", "", "Required value"),
+        ("specReplicasPath", ".status.n", "should be a json path under .spec"),
+        ("specReplicasPath", "spec.n", "must be a simple json path starting with ."),
+        ("statusReplicasPath", ".status", "should be a json path under .status"),
+        ("labelSelectorPath", ".metadata.name", "should be a json path under either .spec or .status"),
+    ],
+)
+async def test_a_scale_without_its_numbers_is_refused(root: Path, name: str, path: str, problem: str) -> None:
+    async with running_node(root) as node:
+        ask = ApiCaller(node.config.control_socket)
+        refused = await ask("POST", DEFINITIONS, scaled(**{name: path}))
+        [cause] = refused.value["details"]["causes"]
+        assert cause["field"] == f"spec.versions[0].subresources.scale.{name}"
+        assert problem in cause["message"]
+
+
+async def test_a_scale_of_an_object_without_the_number_is_refused(root: Path) -> None:
+    async with running_node(root) as node:
+        ask = ApiCaller(node.config.control_socket)
+        await ask("POST", DEFINITIONS, scaled(specReplicasPath=".spec.free.n"))
+        await ask("POST", GOPHERS, gopher())
+        refused = await ask("GET", f"{GOPHERS}/g/scale")
+        assert (refused.status, refused.value["message"]) == (
+            400,
+            'the spec replicas field ".spec.free.n" does not exist',
+        )
+        refused = await ask("POST", GOPHERS, gopher("h", free={"n": "many"}))
+        assert refused.value["details"]["causes"][0]["field"] == "spec.free.n"
+        changed = await ask("PATCH", f"{GOPHERS}/g/scale", {"spec": {"replicas": 5}}, kind=MERGE)
+        assert (changed.status, (await ask("GET", f"{GOPHERS}/g")).value["spec"]["free"]) == (200, {"n": 5})

@@ -50,6 +50,23 @@ class Subresource:
 
 
 @dataclass(frozen=True, slots=True)
+class ScaledFields:
+    """The fields of an object that its subresource ``scale`` shows in the same shape for every kind.
+
+    Attributes:
+        wanted, present: the number of pods that are wanted, and of those that there are.
+        selector: the labels of these pods, as a selector or as its text; empty where the kind tells none.
+    """
+
+    wanted: tuple[str, ...] = ("spec", "replicas")
+    present: tuple[str, ...] = ("status", "replicas")
+    selector: tuple[str, ...] = ("spec", "selector")
+
+
+SCALE: Final = Subresource("scale", "Scale", ("get", "patch", "update"), "autoscaling", "v1")
+
+
+@dataclass(frozen=True, slots=True)
 class StoredKind:
     """The rules of a kind whose objects are stored as clients write them.
 
@@ -65,6 +82,7 @@ class StoredKind:
         warning: told with every write, for a kind that nothing on this node acts on.
         remarks: told with a write of this object.
         prune: leaves out the fields that the kind does not know, and names them; None where `ApiResource.schema` does.
+        scaled: the fields of the subresource ``scale``; None where there is none.
     """
 
     prepare: Callable[[Json, Json | None], Json] = lambda wanted, before: wanted
@@ -78,6 +96,7 @@ class StoredKind:
     warning: str = ""
     remarks: Callable[[Json], tuple[str, ...]] = lambda value: ()
     prune: Callable[[Json], tuple[Json, tuple[str, ...]]] | None = None
+    scaled: ScaledFields | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from plugbay.errors import (
     ContainerNotFound,
     ImmutablePod,
@@ -28,7 +26,6 @@ from plugbay.node.api.resources import PODS
 from plugbay.node.api.stored.accounts.access_reviews import AccessReviews
 from plugbay.node.api.stored.accounts.routes import AccountRoutes
 from plugbay.node.api.stored.routes import ResourceRoutes
-from plugbay.node.api.stored.scale import ScaleRoutes
 from plugbay.node.api.streams.containers import ContainerRoutes
 from plugbay.node.api.streams.logs import LogRoutes
 from plugbay.node.api.streams.ports import PortRoutes
@@ -59,7 +56,6 @@ def control_router(
     objects: ResourceRoutes,
     accounts: AccountRoutes,
     rights: AccessReviews,
-    scales: Iterable[ScaleRoutes],
     discovery: DiscoveryRoutes,
 ) -> Router:
     """All routes of the API, which the control socket has too."""
@@ -113,9 +109,6 @@ def control_router(
         template = PROXY + "".join(f"/{{part{place}}}" for place in range(depth))
         router.add("GET", template, _translated(proxy.get))
     discovery.add_to(router)
-    for scale in scales:
-        for method, handler in (("GET", scale.get), ("PUT", scale.put), ("PATCH", scale.patch)):
-            router.add(method, scale.place, _translated(handler))
     for method, template in ResourceRoutes.PLACES:
         router.add(method, template, _translated(objects.answer))
     return router

@@ -20,9 +20,10 @@ from plugbay.node.api.reading.items import ApiItem
 from plugbay.node.api.reading.routes import ReadRoutes
 from plugbay.node.api.reading.selection import ItemSelection
 from plugbay.node.api.refusals import check_problems, no_such_resource, not_allowed, not_found, unreadable
-from plugbay.node.api.resources import EVENTS, NEW_EVENTS, ApiResource, ResourceTable
+from plugbay.node.api.resources import EVENTS, NEW_EVENTS, SCALE, ApiResource, ResourceTable
 from plugbay.node.api.stored.decoding import Decoded, FieldValidation, decoded, field_validation
 from plugbay.node.api.stored.events import EventEnds
+from plugbay.node.api.stored.scale import ScaleRoutes
 from plugbay.node.api.stored.writing import DeletedObject, ObjectWriter
 from plugbay.node.api.writing.bodies import body_of, repeated_in
 from plugbay.node.api.writing.delete_options import DeleteOptions, delete_options
@@ -43,7 +44,8 @@ _WARNING_CHARACTERS: Final = 4096
 """The most characters of one warning, and of all warnings of an answer."""
 _WARNINGS: Final = 50
 """Some clients read no more than 100 headers."""
-_STATUS: Final = {"GET": "get", "PUT": "update", "PATCH": "patch"}
+_PARTS: Final = {"GET": "get", "PUT": "update", "PATCH": "patch"}
+"""The work on the status or the scale of an object."""
 
 
 class ResourceRoutes:
@@ -94,7 +96,10 @@ class ResourceRoutes:
             part = request.path.rpartition("/")[2]
             request = replace(request, params={**request.params, "plural": "namespaces", "subresource": part})
         resource = self._resource(request)
-        match self._verb(resource, request):
+        verb = self._verb(resource, request)
+        if request.params.get("subresource") == SCALE.name:
+            return await self._answer_scale(resource, verb, request)
+        match verb:
             case "get":
                 check_parameters(request, parameters.GET)
                 return await self._reading(resource).get(request)
@@ -136,7 +141,7 @@ class ResourceRoutes:
                 raise no_such_resource()
             if subresource == _FINALIZE and request.method == "PUT":
                 return _FINALIZE
-            verb = _STATUS.get(request.method, "") if subresource == "status" else ""
+            verb = _PARTS.get(request.method, "") if subresource in ("status", SCALE.name) else ""
         else:
             verbs = resource.verbs
             verb = (_NAMED if "name" in request.params else _ALL).get(request.method, "")
@@ -145,6 +150,10 @@ class ResourceRoutes:
         if verb == "create" and resource.is_namespaced and "namespace" not in request.params:
             raise not_allowed()
         return verb
+
+    async def _answer_scale(self, resource: ApiResource, verb: str, request: Request) -> Answer:
+        scale = ScaleRoutes(resource, self._writer, self._clock)
+        return await {"get": scale.get, "update": scale.put, "patch": scale.patch}[verb](request)
 
     def _reading(self, resource: ApiResource) -> ReadRoutes:
         return ReadRoutes(resource, self._collections[resource], self._clock)

@@ -1,6 +1,7 @@
-"""The subresource ``scale``: the number of pods of a Deployment or ReplicaSet, in the same shape for every kind.
+"""The subresource ``scale``: the number of pods that an object wants, in the same shape for every kind.
 
-Source: Kubernetes 1.36 ``registry/apps/deployment/storage/storage.go`` (ScaleREST), ``api/autoscaling/v1/types.go``.
+Source: Kubernetes 1.36 ``registry/apps/deployment/storage/storage.go`` (ScaleREST), ``api/autoscaling/v1/types.go``;
+``apiextensions-apiserver/pkg/registry/customresource/etcd.go`` (ScaleREST).
 """
 
 from __future__ import annotations
@@ -12,72 +13,97 @@ from plugbay.node.api import parameters
 from plugbay.node.api.applying.field_manager import FieldWriter
 from plugbay.node.api.applying.options import writer_of
 from plugbay.node.api.parameters import check_parameters, is_rehearsal
-from plugbay.node.api.resources import ApiResource, StoredKind
+from plugbay.node.api.reading.items import ApiItem
+from plugbay.node.api.reading.listing import object_response
+from plugbay.node.api.refusals import check_problems, not_allowed
+from plugbay.node.api.resources import ApiResource, ScaledFields, StoredKind
 from plugbay.node.api.stored.decoding import decoded
 from plugbay.node.api.stored.rows import row
 from plugbay.node.api.stored.writing import ObjectWriter
 from plugbay.node.api.writing.bodies import body_of
 from plugbay.node.api.writing.patches import patched
 from plugbay.node.api.writing.preconditions import check_same
-from plugbay.ops.routing import Request, Response, json_response
-from plugbay.printers import v1
+from plugbay.objects.problems import invalid
+from plugbay.ops.clock import Clock
+from plugbay.ops.routing import Answer, HttpError, Request, json_response
+from plugbay.printers import v1, workloads
 from plugbay.printers.workloads import selector_text
 
-_SCALE: Final = row("autoscaling/v1", "scales", "Scale", stored=StoredKind())
+_SCALE: Final = row("autoscaling/v1", "scales", "Scale", stored=StoredKind(), columns=workloads.SCALES)
 _COPIED: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+_NEGATIVE: Final = "must be greater than or equal to 0"
 
 
 class ScaleRoutes:
-    """Reads and changes how many pods objects of one kind have."""
+    """Reads and changes how many pods objects of one kind have.
 
-    def __init__(self, resource: ApiResource, writer: ObjectWriter) -> None:
+    Raises:
+        HttpError: 405, objects of this kind have no scale.
+    """
+
+    def __init__(self, resource: ApiResource, writer: ObjectWriter, clock: Clock) -> None:
+        if resource.stored is None or resource.stored.scaled is None:
+            raise not_allowed()
         self._resource = resource
+        self._fields = resource.stored.scaled
         self._writer = writer
+        self._clock = clock
 
-    @property
-    def place(self) -> str:
-        """The template of its address."""
-        return f"{self._resource.base}/namespaces/{{namespace}}/{self._resource.plural}/{{name}}/scale"
-
-    async def get(self, request: Request) -> Response:
+    async def get(self, request: Request) -> Answer:
         check_parameters(request, parameters.GET)
-        return json_response(scale_object(self._value(request)))
+        value = self._value(request)
+        if v1.at(value, *self._fields.wanted) is None:
+            where = f".{'.'.join(self._fields.wanted)}"
+            raise HttpError(400, "BadRequest", f'the spec replicas field "{where}" does not exist')
+        return object_response(_SCALE, ApiItem.of(self._scale(value)), request, self._clock.now())
 
-    async def put(self, request: Request) -> Response:
+    async def put(self, request: Request) -> Answer:
         check_parameters(request, parameters.WRITE)
         return await self._write(request, decoded(body_of(request), _SCALE).value)
 
-    async def patch(self, request: Request) -> Response:
+    async def patch(self, request: Request) -> Answer:
         check_parameters(request, parameters.STORED_PATCH)
-        before = scale_object(self._value(request))
+        before = self._scale(self._value(request))
         value = patched(before, request, _SCALE.merging)
         check_same(_SCALE, before, value)
         return await self._write(request, decoded(value, _SCALE).value)
 
-    async def _write(self, request: Request, scale: Json) -> Response:
-        before = self._value(request)
-        spec = {**v1.mapping(before, "spec"), "replicas": v1.number(scale, "spec", "replicas")}
-        version = v1.text(scale, "metadata", "resourceVersion")
-        metadata = {**v1.mapping(before, "metadata"), **({"resourceVersion": version} if version else {})}
-        wanted = {**before, "metadata": metadata, "spec": spec}
+    async def _write(self, request: Request, scale: Json) -> Answer:
+        before, number = self._value(request), v1.number(scale, "spec", "replicas")
+        if number < 0:
+            check_problems(_SCALE, v1.name(before), [invalid("spec.replicas", number, _NEGATIVE)])
+        changed = _with(before, self._fields.wanted, number)
+        version = v1.text(scale, "metadata", "resourceVersion") or v1.text(before, "metadata", "resourceVersion")
+        wanted = changed | {"metadata": v1.mapping(before, "metadata") | {"resourceVersion": version}}
         writer = FieldWriter(writer_of(request).manager, "scale")
-        changed = await self._writer.update(
+        after = await self._writer.update(
             self._resource, before, wanted, writer=writer, rehearsal=is_rehearsal(request)
         )
-        return json_response(scale_object(changed))
+        return json_response(self._scale(after))
 
     def _value(self, request: Request) -> Json:
-        return self._writer.get(self._resource, request.params["namespace"], request.params["name"])
+        return self._writer.get(self._resource, request.params.get("namespace", ""), request.params["name"])
+
+    def _scale(self, value: Json) -> Json:
+        return scale_object(value, self._fields)
 
 
-def scale_object(value: Json) -> Json:
-    """The Scale of a Deployment or ReplicaSet."""
+def scale_object(value: Json, fields: ScaledFields) -> Json:
+    """The Scale of an object."""
     metadata = v1.mapping(value, "metadata")
-    status: Json = {"replicas": v1.number(value, "status", "replicas")}
+    selector = v1.at(value, *fields.selector) if fields.selector else None
+    told = selector_text(selector) if isinstance(selector, dict) else selector or ""
     return {
         "apiVersion": "autoscaling/v1",
         "kind": "Scale",
         "metadata": {name: metadata[name] for name in _COPIED if name in metadata},
-        "spec": {"replicas": v1.number(value, "spec", "replicas")},
-        "status": {**status, "selector": selector_text(v1.mapping(value, "spec", "selector"))},
+        "spec": {"replicas": v1.number(value, *fields.wanted)},
+        "status": {"replicas": v1.number(value, *fields.present)} | ({"selector": told} if told else {}),
     }
+
+
+def _with(value: Json, path: tuple[str, ...], number: int) -> Json:
+    """``value`` with a number at a path."""
+    name, *rest = path
+    inner = _with(v1.mapping(value, name), tuple(rest), number) if rest else number
+    return {**value, name: inner}

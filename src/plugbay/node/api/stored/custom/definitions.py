@@ -127,8 +127,6 @@ def _remarks(value: Json) -> tuple[str, ...]:
     remarks += [remark for each in versions for remark in column_remarks(each)]
     if has_expressions(versions):
         remarks.append("x-kubernetes-validations are stored, and this node does not evaluate them")
-    if any("scale" in v1.mapping(each, "subresources") for each in versions):
-        remarks.append("the subresource scale is stored, and this node does not serve it for custom resources")
     return tuple(remarks)
 
 

@@ -15,8 +15,9 @@ from plugbay.documents import Json
 from plugbay.documents.go_json import compact
 from plugbay.node.api.applying.typed.structural import structural_type
 from plugbay.node.api.applying.typed.types import FieldType, VersionedType
-from plugbay.node.api.resources import ApiResource, StoredKind, Subresource
+from plugbay.node.api.resources import SCALE, ApiResource, StoredKind, Subresource
 from plugbay.node.api.stored.custom.pruning import defaulted, pruned
+from plugbay.node.api.stored.custom.scaling import scale_problems, scaled_in
 from plugbay.node.api.stored.custom.structural import value_problems
 from plugbay.node.api.stored.custom.versions import column_path, selectable_in
 from plugbay.node.api.stored.rows import CLUSTER_FIELDS, FIELDS, VERBS
@@ -63,6 +64,7 @@ def _row(definition: Json, version: Json, types: Mapping[str, FieldType]) -> Api
     schema = _schema(version)
     is_namespaced = v1.text(spec, "scope") == "Namespaced"
     status = Subresource("status", kind, ("get", "patch", "update"), group, name)
+    scaled = scaled_in(version)
     deprecated = f"{group}/{name} {kind} is deprecated" if version.get("deprecated") is True else ""
     return ApiResource(
         group,
@@ -76,17 +78,18 @@ def _row(definition: Json, version: Json, types: Mapping[str, FieldType]) -> Api
         {**(FIELDS if is_namespaced else CLUSTER_FIELDS), **selectable_in(version)},
         tuple(v1.texts(names, "shortNames")),
         tuple(v1.texts(names, "categories")),
-        (status,) if "status" in v1.mapping(version, "subresources") else (),
+        (*((status,) if "status" in v1.mapping(version, "subresources") else ()), *((SCALE,) if scaled else ())),
         merging=None,
         custom=VersionedType(f"{group}/{name}", types),
         described=_described(schema),
         stored=StoredKind(
             prepare=lambda wanted, before: defaulted(wanted, schema),
-            check=lambda value, before: value_problems(value, schema, before),
+            check=lambda value, before: (*value_problems(value, schema, before), *scale_problems(value, scaled)),
             prune=lambda value: pruned(value, schema),
             has_generation=True,
             needs_version=True,
             warning=v1.text(version, "deprecationWarning") or deprecated,
+            scaled=scaled,
         ),
     )
 

@@ -12,6 +12,7 @@ from typing import Final
 from plugbay.documents import Json
 from plugbay.errors import UsageError
 from plugbay.node.api.field_selectors import SelectableField
+from plugbay.node.api.stored.custom.scaling import definition_problems
 from plugbay.node.api.stored.custom.schemas import schema_problems
 from plugbay.objects.metadata import LABEL_RULE
 from plugbay.objects.problems import FieldProblem, duplicate, invalid, not_supported, required
@@ -50,6 +51,7 @@ def version_problems(spec: Json) -> Iterator[FieldProblem]:
         for at, column in enumerate(v1.objects(version, "additionalPrinterColumns")):
             yield from _column_problems(column, f"{where}.additionalPrinterColumns[{at}]")
         yield from _selectable_problems(version, schema, f"{where}.selectableFields")
+        yield from definition_problems(version, where)
 
 
 def selectable_in(version: Json) -> dict[str, SelectableField]:

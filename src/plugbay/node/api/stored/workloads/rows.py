@@ -5,36 +5,38 @@ from __future__ import annotations
 from typing import Final
 
 from plugbay.node.api.field_selectors import SelectableField, selectable
-from plugbay.node.api.resources import StoredKind, Subresource
+from plugbay.node.api.resources import SCALE, ScaledFields, StoredKind
 from plugbay.node.api.stored.rows import row
 from plugbay.node.api.stored.workloads import checks, defaults
 from plugbay.objects.metadata import label_rule
 from plugbay.printers import workloads as tables
 
-_SCALE: Final = Subresource("scale", "Scale", ("get", "patch", "update"), "autoscaling", "v1")
+_SCALED: Final = ScaledFields()
 _ALL: Final = ("all",)
 
 REPLICA_SETS: Final = row(
     "apps/v1",
     "replicasets",
     "ReplicaSet",
-    stored=StoredKind(prepare=defaults.replica_set, check=checks.check_replica_set, has_generation=True),
+    stored=StoredKind(
+        prepare=defaults.replica_set, check=checks.check_replica_set, has_generation=True, scaled=_SCALED
+    ),
     short_names=("rs",),
     categories=_ALL,
     columns=tables.REPLICA_SETS,
     fields=selectable("status.replicas", absent="0"),
-    subresources=(_SCALE,),
+    subresources=(SCALE,),
     has_status=True,
 )
 DEPLOYMENTS: Final = row(
     "apps/v1",
     "deployments",
     "Deployment",
-    stored=StoredKind(prepare=defaults.deployment, check=checks.check_deployment, has_generation=True),
+    stored=StoredKind(prepare=defaults.deployment, check=checks.check_deployment, has_generation=True, scaled=_SCALED),
     short_names=("deploy",),
     categories=_ALL,
     columns=tables.DEPLOYMENTS,
-    subresources=(_SCALE,),
+    subresources=(SCALE,),
     has_status=True,
 )
 DAEMON_SETS: Final = row(
