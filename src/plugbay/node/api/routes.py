@@ -21,6 +21,7 @@ from plugbay.node.api.nodes import NodeRoutes
 from plugbay.node.api.parameters import Parameters, check_parameters
 from plugbay.node.api.pods import PodRoutes
 from plugbay.node.api.reading.compression import compressed
+from plugbay.node.api.reading.yaml_answers import in_wanted_format
 from plugbay.node.api.refusals import not_allowed, not_found
 from plugbay.node.api.resources import PODS
 from plugbay.node.api.stored.accounts.access_reviews import AccessReviews
@@ -137,7 +138,7 @@ def _translated(handler: Handler) -> Handler:
         if request.method == "HEAD" and request.path.startswith(("/api/", "/apis/")):
             raise not_allowed()  # as an API server, which knows GET only
         try:
-            return await compressed(request, await handler(request))
+            return await compressed(request, await in_wanted_format(request, await handler(request)))
         except PlugbayError as error:
             raise _http_error(error) from error
         except RecursionError:

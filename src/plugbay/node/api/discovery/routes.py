@@ -18,6 +18,7 @@ from plugbay.node.api.discovery.lists import (
 )
 from plugbay.node.api.parameters import check_parameters
 from plugbay.node.api.reading.compression import compressed
+from plugbay.node.api.reading.yaml_answers import in_wanted_format
 from plugbay.node.api.refusals import no_such_resource
 from plugbay.node.api.resources import ResourceTable
 from plugbay.ops.routing import JSON, Answer, Handler, HttpError, Request, Response, Router, json_response
@@ -125,6 +126,6 @@ def _swagger_response(resources: ResourceTable, form: str) -> Response:
 def _handler(answer: Callable[[Request], Response]) -> Handler:
     async def handler(request: Request) -> Answer:
         check_parameters(request, parameters.DISCOVERY)
-        return await compressed(request, answer(request))
+        return await compressed(request, await in_wanted_format(request, answer(request)))
 
     return handler

@@ -8,8 +8,9 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from plugbay.ops.routing import HttpError
+from plugbay.ops.routing import JSON, HttpError
 
+YAML: Final = "application/yaml"
 _WILDCARDS: Final = ("*/*", "application/*")
 
 
@@ -22,15 +23,25 @@ class MediaForm(Enum):
     METADATA_LIST = "PartialObjectMetadataList"
 
 
-def wanted_form(accept: str) -> MediaForm:
+def prefers_yaml(accept: str) -> bool:
+    """Whether ``accept`` names YAML before anything that JSON would do for."""
+    kinds = (each.partition(";")[0].strip() for each in accept.split(","))
+    return next((each for each in kinds if each in (JSON, YAML, *_WILDCARDS)), JSON) == YAML
+
+
+def wanted_form(accept: str, *, is_stream: bool = False) -> MediaForm:
     """The first form in ``accept`` that there is; an empty header wants objects.
+
+    Args:
+        is_stream: whether the answer is a stream, which has no other format than JSON.
 
     Raises:
         HttpError: 406, there is none.
     """
+    formats = (JSON, *_WILDCARDS) if is_stream else (JSON, YAML, *_WILDCARDS)
     for media in filter(None, (each.strip() for each in (accept or "*/*").split(","))):
         kind, *parameters = (part.strip() for part in media.split(";"))
-        if kind != "application/json" and kind not in _WILDCARDS:
+        if kind not in formats:
             continue
         values = dict(part.partition("=")[::2] for part in parameters)
         if values.get("stream", "watch") != "watch":
@@ -40,8 +51,8 @@ def wanted_form(accept: str) -> MediaForm:
     raise HttpError(
         406,
         "NotAcceptable",
-        "only the following media types are accepted: application/json, application/json;as=Table;v=v1;g=meta.k8s.io, "
-        "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+        f"only the following media types are accepted: {', '.join(formats[:-2])}, "
+        "application/json;as=Table;v=v1;g=meta.k8s.io, application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
     )
 
 

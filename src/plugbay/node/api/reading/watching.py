@@ -45,7 +45,7 @@ def watch_response(
             server does.
         UsageError: a selector cannot be read.
     """
-    form = wanted_form(request.headers.get("accept", ""))
+    form = wanted_form(request.headers.get("accept", ""), is_stream=True)
     selection = ItemSelection(request, resource)
     says_initial = "sendInitialEvents" in request.query
     wants_initial = is_set(request, "sendInitialEvents")
