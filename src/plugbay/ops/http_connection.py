@@ -289,11 +289,13 @@ class HttpConnection:
     async def _send_chunks(self, response: StreamResponse) -> None:
         try:
             async for chunk in response.chunks:
-                try:
-                    async with asyncio.timeout(response.write_s):
-                        await self._write(self._protocol.send(h11.Data(data=chunk)))
-                except TimeoutError:
-                    return  # it takes nothing any more
+                for start in range(0, len(chunk), _WRITE_BYTES):
+                    try:
+                        async with asyncio.timeout(response.write_s):
+                            piece = chunk[start : start + _WRITE_BYTES]
+                            await self._write(self._protocol.send(h11.Data(data=piece)))
+                    except TimeoutError:
+                        return  # it takes nothing any more
             await self._write(self._protocol.send(h11.EndOfMessage()))
         except _ClientGone:
             pass

@@ -97,7 +97,8 @@ class StreamResponse:
     """A response with status 200, sent as it is made; its connection serves no further request.
 
     Attributes:
-        chunks: each is sent at once. Closed (``aclose``) when all is sent, when the client goes, when the server stops.
+        chunks: each is sent at once, a large one piece by piece. Closed (``aclose``) when all is sent, when the client
+            goes, when the server stops.
         write_s: how long a client may leave what was sent to it; None for as long as it likes, as one that shows a log
             in a terminal that was stopped.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from plugbay.ops.listening import TcpAddress
 from plugbay.ops.routing import Request, Router, StreamResponse
 
 _MUCH = b"x" * (1 << 20)
+_READERS = 20
 
 
 class _Streams:
@@ -68,3 +70,19 @@ async def test_a_reader_that_takes_nothing_is_given_up() -> None:
         _, writer = await _ask(at)
         assert await streams.ended.get() == 1
         writer.transport.abort()
+
+
+async def test_a_large_piece_is_not_copied_for_each_reader_that_takes_nothing() -> None:
+    streams = _Streams(pieces=8, write_s=None)
+    async with asyncio.timeout(20), serve_http(streams.router, TcpAddress("127.0.0.1", 0)) as at:
+        assert isinstance(at, TcpAddress)
+        tracemalloc.start()
+        waiting = [await _ask(at) for _ in range(_READERS)]
+        for reader, _ in waiting:
+            await reader.readuntil(b"\r\n\r\n")
+        held, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert held / _READERS < len(_MUCH) / 2
+        for _, writer in waiting:
+            writer.transport.abort()
+        assert sorted([await streams.ended.get() for _ in waiting]) == list(range(1, _READERS + 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
+from itertools import accumulate
 from typing import Final
 
 from plugbay.node.api.reading.items import ApiItem, ChangedItem
@@ -16,6 +17,8 @@ KEPT: Final = 1000
 some minutes."""
 KEPT_CHARACTERS: Final = 16 << 20
 """The most that these changes may hold: of large objects fewer are kept."""
+_BATCH_CHARACTERS: Final = 1 << 20
+"""The most that the changes may hold that one reader is given at a time, and that a slow one keeps in memory."""
 
 
 class Collection:
@@ -89,25 +92,34 @@ class Collection:
     async def changes(self, version: int) -> AsyncIterator[list[ChangedItem]]:
         """The changes after ``version``, as they come, some at a time; they end with the kind.
 
+        A slow reader keeps no more of them than it was given last.
+
         Raises:
             HttpError: 410, the reader has been so slow that changes it has not seen are no longer kept.
         """
         async for _ in self._moved:
-            if version < self._forgotten:
-                raise expired(f"too old resource version: {version} ({self._forgotten})")
-            if unseen := self._after(version):
+            while unseen := self._after(version):
                 version = unseen[-1].version
                 yield unseen
             if not self._is_served:
                 return
 
     def _after(self, version: int) -> list[ChangedItem]:
+        """The next changes after ``version``; not all of them if they are large.
+
+        Raises:
+            HttpError: 410, they are no longer kept.
+        """
+        if version < self._forgotten:
+            raise expired(f"too old resource version: {version} ({self._forgotten})")
         unseen = []
         for changed in reversed(self._changed):
             if changed.version <= version:
                 break
             unseen.append(changed)
-        return unseen[::-1]
+        weights = accumulate(changed.item.weight for changed in reversed(unseen))
+        fitting = sum(1 for weight in weights if weight <= _BATCH_CHARACTERS)
+        return unseen[::-1][: max(fitting, 1)]
 
     def _record(self, change: Change, item: ApiItem, before: ApiItem | None) -> None:
         self.version = item.version

@@ -48,9 +48,13 @@ class ApiItem:
     def encoded(self) -> bytes:
         return json.dumps(self.value).encode()
 
-    def event(self, kind: str) -> bytes:
-        """The line of a watch that tells of this state; ``kind`` is ``ADDED``, ``MODIFIED`` or ``DELETED``."""
-        return b'{"type": "%s", "object": %s}\n' % (kind.encode(), self.encoded)
+    def line(self, kind: str) -> tuple[bytes, ...]:
+        """The line of a watch that tells of this state, in pieces: the large one is the same for all watches.
+
+        Args:
+            kind: ``ADDED``, ``MODIFIED`` or ``DELETED``.
+        """
+        return b'{"type": "%s", "object": ' % kind.encode(), self.encoded, b"}\n"
 
     @property
     def labels(self) -> Mapping[str, str]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import aclosing
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from typing import Final
 
 from plugbay.documents import Json
@@ -30,7 +31,11 @@ _BOOKMARK_S: Final = 60.0
 """An API server sends one a minute."""
 _END_OF_INITIAL: Final = "k8s.io/initial-events-end"
 
-_Line = Callable[[str, ApiItem], bytes]
+_WRITE_S: Final = 30.0
+"""A client that takes nothing for so long watches no more: what it was to be told is kept for it meanwhile."""
+_LARGE_BYTES: Final = 64 * 1024
+
+_Line = Callable[[str, ApiItem], tuple[bytes, ...]]
 
 
 def watch_response(
@@ -64,7 +69,7 @@ def watch_response(
         bookmarks=bookmarks,
     )
     seconds = whole_number(request, "timeoutSeconds")
-    return StreamResponse(_for_seconds(seconds, lines) if seconds else lines, content_type=JSON)
+    return StreamResponse(_for_seconds(seconds, lines) if seconds else lines, content_type=JSON, write_s=_WRITE_S)
 
 
 async def _lines(
@@ -81,10 +86,10 @@ async def _lines(
         if initial:
             version = collection.version
             present = [item for item in collection.all() if selection.holds(item)]
-            first = b"".join(line(Change.ADDED.value, item) for item in present)
+            for piece in _joined(line(Change.ADDED.value, item) for item in present):
+                yield piece
             if ends_initial and bookmarks is not None:
-                first += bookmarks.end_of_initial(version)
-            yield first
+                yield bookmarks.end_of_initial(version)
         else:
             collection.check_known(version)
         changes = collection.changes(version)
@@ -93,9 +98,28 @@ async def _lines(
                 if isinstance(part, bytes):
                     yield part
                 elif seen := [each for each in map(selection.seen, part) if each is not None]:
-                    yield b"".join(line(change.value, item) for change, item in seen)
+                    for piece in _joined(line(change.value, item) for change, item in seen):
+                        yield piece
     except HttpError as error:
         yield _event("ERROR", error_status(error))
+
+
+def _joined(lines: Iterable[tuple[bytes, ...]]) -> Iterator[bytes]:
+    """Pieces of lines to be sent: small ones together; a large one is not copied."""
+    waiting: list[bytes] = []
+    size = 0
+    for piece in chain.from_iterable(lines):
+        if len(piece) >= _LARGE_BYTES:
+            yield from filter(None, (b"".join(waiting), piece))
+            waiting, size = [], 0
+            continue
+        waiting.append(piece)
+        size += len(piece)
+        if size >= _LARGE_BYTES:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield b"".join(waiting)
 
 
 async def _with_bookmarks(
@@ -140,14 +164,14 @@ class _Bookmarks:
         return {"kind": self._resource.kind, "apiVersion": self._resource.api_version, "metadata": metadata}
 
 
-def _as_it_is(kind: str, item: ApiItem) -> bytes:
-    return item.event(kind)
+def _as_it_is(kind: str, item: ApiItem) -> tuple[bytes, ...]:
+    return item.line(kind)
 
 
 def _formed(
     resource: ApiResource, form: MediaForm, request: Request, now: Callable[[], datetime], kind: str, item: ApiItem
-) -> bytes:
-    return _event(kind, in_form(resource, item, form, now(), included=included_in(request)))
+) -> tuple[bytes, ...]:
+    return (_event(kind, in_form(resource, item, form, now(), included=included_in(request))),)
 
 
 def _event(kind: str, value: Json) -> bytes:

@@ -144,3 +144,36 @@ async def test_it_ends_after_its_time() -> None:
     watch = Watch(Collection(1), {"resourceVersion": "1", "timeoutSeconds": "1"})
     with pytest.raises(StopAsyncIteration):
         await watch.next()
+
+
+def large(version: int) -> ApiItem:
+    metadata = {"name": "a", "namespace": "default", "resourceVersion": str(version)}
+    return ApiItem.of({"metadata": metadata, "data": {"a": "x" * 900_000}})
+
+
+async def test_large_changes_are_told_one_by_one_and_share_their_text() -> None:
+    collection = Collection(1)
+    watch, other = (Watch(collection, {"resourceVersion": "1"}) for _ in range(2))
+    for version in range(2, 5):
+        collection.put(large(version))
+    async with aclosing(watch.lines), aclosing(other.lines):
+        pieces = [await anext(watch.lines) for _ in range(9)]
+        shared = [await anext(other.lines) for _ in range(9)]
+    assert [len(piece) > 900_000 for piece in pieces] == [False, True, False] * 3
+    assert all(piece is same for piece, same in zip(pieces[1::3], shared[1::3], strict=True))
+    assert [json.loads(b"".join(pieces[at : at + 3]))["object"]["metadata"]["resourceVersion"] for at in (0, 3, 6)] == [
+        *("2", "3", "4")
+    ]
+
+
+async def test_a_slow_reader_of_large_changes_keeps_none_but_the_last_ones() -> None:
+    collection = Collection(1)
+    watch = Watch(collection, {"resourceVersion": "1"})
+    collection.put(large(2))
+    async with aclosing(watch.lines):
+        assert b"ADDED" in await anext(watch.lines)
+        for version in range(3, 40):
+            collection.put(large(version))
+        rest = [await anext(watch.lines) for _ in range(2)]
+        assert len(rest[0]) > 900_000, "what was begun is told"
+        assert json.loads(await anext(watch.lines))["object"]["code"] == 410
