@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from plugbay.objects.table import ObjectKey, ObjectTable
 from tests.contract.rigs.api_calls import MERGE, TABLE, ApiCaller, Json
 from tests.contract.rigs.node_run import DEADLINE_S, LeapingClock, pod, running_node
 
@@ -229,3 +230,36 @@ async def test_reviews_of_oneself_are_answered(root: Path) -> None:
         assert rules.value["status"]["resourceRules"][0]["verbs"] == ["*"]
         me = await ask("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", {})
         assert me.value["status"]["userInfo"]["username"] == "kubernetes-admin"
+
+
+@pytest.mark.parametrize("comes_again", [False, True])
+async def test_a_namespace_that_a_client_ends_first_is_no_loss(
+    root: Path, monkeypatch: pytest.MonkeyPatch, comes_again: bool
+) -> None:
+    async with running_node(root) as node:
+        ask = ApiCaller(node.config.control_socket)
+        replace = ObjectTable.replace
+        ended = asyncio.Event()
+
+        async def ends_meanwhile(table: ObjectTable, key: ObjectKey, value: Json) -> Json:
+            """What a client does while the node waits for the disk."""
+            done = await replace(table, key, value)
+            if (key.plural, key.name) == ("namespaces", "a") and value["spec"] == {} and not ended.is_set():
+                ended.set()
+                final = {"metadata": {"name": "a"}, "spec": {"finalizers": []}}
+                assert (await ask("PUT", "/api/v1/namespaces/a/finalize", final)).status == 200
+                if comes_again:
+                    assert (await ask("POST", "/api/v1/namespaces", {"metadata": {"name": "a"}})).status == 201
+            return done
+
+        monkeypatch.setattr(ObjectTable, "replace", ends_meanwhile)
+        assert (await ask("POST", "/api/v1/namespaces", {"metadata": {"name": "a"}})).status == 201
+        assert (await ask("DELETE", "/api/v1/namespaces/a")).status == 200
+        async with asyncio.timeout(DEADLINE_S):
+            await ended.wait()
+        assert (await ask("POST", "/api/v1/namespaces", {"metadata": {"name": "b"}})).status == 201
+        await node.until(
+            "/api/v1/namespaces/b/serviceaccounts", lambda _, value: value["metadata"]["name"] == "default"
+        )
+        found = await ask("GET", "/api/v1/namespaces/a")
+        assert found.status == (200 if comes_again else 404)

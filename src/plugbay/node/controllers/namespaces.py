@@ -171,9 +171,10 @@ class NamespaceKeeper:
         else:
             await self._events.leave(name)
             key = key_of(NAMESPACES, namespace)
-            if (last := self._objects.get(key)) is not None:
+            if (last := self._objects.get(key)) is not None and is_deleting(last):
                 last = await self._objects.replace(key, last | {"spec": {}})
-                if not v1.texts(last, "metadata", "finalizers"):
+                now = self._objects.get(key)  # a client may have ended it meanwhile, and made another one
+                if v1.uid(now) == v1.uid(last) and not v1.texts(now, "metadata", "finalizers"):
                     await self._objects.remove(key)
 
     async def _tell_what_is_left(self, name: str, left: Mapping[str, int]) -> None:
