@@ -111,7 +111,7 @@ async def test_a_kind_is_served_as_soon_as_it_is_defined(root: Path) -> None:
         paths = (await ask("GET", "/openapi/v3")).value["paths"]
         assert paths.keys() - before.keys() == {"apis/example.com/v1"}
         document = (await ask("GET", "/openapi/v3/apis/example.com/v1")).value
-        [schema, _status] = document["components"]["schemas"].values()
+        schema = document["components"]["schemas"]["io.k8s.api.example.com.v1.Gopher"]
         assert schema["properties"]["spec"]["description"] == "What the gopher is to be."
 
 

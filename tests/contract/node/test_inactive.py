@@ -11,29 +11,9 @@ from plugbay.node.api.resources import ApiResource
 from plugbay.node.api.stored.kinds import INACTIVE
 from tests.contract.rigs.api_calls import STRATEGIC, TABLE, ApiCaller, Json
 from tests.contract.rigs.node_run import running_node
+from tests.contract.rigs.one_of_each import CLAIM, FIELDS, POOL
 
 DOCS: Final = Path(__file__).parents[3] / "docs/node.md"
-CLAIM: Final = {"devices": {"requests": [{"name": "g", "exactly": {"deviceClassName": "gopher"}}]}}
-POOL: Final = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
-FIELDS: Final[dict[str, Json]] = {
-    "endpoints": {"subsets": [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80}]}]},
-    "endpointslices": {"addressType": "IPv4", "endpoints": [{"addresses": ["10.0.0.1"]}], "ports": [{"port": 80}]},
-    "ingresses": {"spec": {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}}},
-    "persistentvolumeclaims": {
-        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    },
-    "persistentvolumes": {
-        "spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/x"}}
-    },
-    "resourceclaims": {"spec": CLAIM},
-    "resourceclaimtemplates": {"spec": {"spec": CLAIM}},
-    "resourcequotas": {"spec": {"hard": {"pods": "4", "limits.cpu": "2"}}},
-    "resourceslices": {"spec": {"driver": "d.example.com", "nodeName": "n1", "pool": POOL, "devices": [{"name": "g"}]}},
-    "runtimeclasses": {"handler": "crun"},
-    "services": {"spec": {"ports": [{"port": 80, "targetPort": "http"}], "selector": {"app": "a"}}},
-    "storageclasses": {"provisioner": "example.com/p"},
-}
-"""The fields without which an object is refused."""
 SHOWN: Final[dict[str, list[object]]] = {
     "endpoints": ["a", "10.0.0.1:80"],
     "endpointslices": ["a", "IPv4", "80", "10.0.0.1"],

@@ -26,13 +26,18 @@ from plugbay.manifest.shapes import (
 )
 from plugbay.node.api import parameters
 from plugbay.node.api.parameters import Parameters
-from plugbay.node.api.resources import ApiResource, ResourceTable
+from plugbay.node.api.resources import SCALE, ApiResource, ResourceTable, Subresource
 from plugbay.node.api.writing.patches import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
+from plugbay.objects.messages.fields import object_table
 from plugbay.objects.strategic_merge import REPLACED, MergeRule
+from plugbay.ops.routing import JSON
 
 _ANY: Final[Json] = {"x-kubernetes-preserve-unknown-fields": True}
 _GVK: Final = "x-kubernetes-group-version-kind"
 _STATUS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.Status"
+_SCALE: Final = "io.k8s.api.autoscaling.v1.Scale"
+_PARTS: Final = ("status", SCALE.name)
+"""The subresources that are described: those that take and give objects like any other."""
 _METHODS: Final = {
     "get": "get",
     "list": "get",
@@ -64,8 +69,26 @@ def openapi_document(resources: ResourceTable, base: str) -> Json:
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "v1.36.0"},
         "paths": {path: item for each in members for path, item in _paths(each)},
-        "components": {"schemas": {_name(each): _schema(each) for each in members} | {_STATUS: _status_schema()}},
+        "components": {"schemas": dict(sorted(_schemas(members)))},
     }
+
+
+def _schemas(members: Iterable[ApiResource]) -> Iterator[tuple[str, Json]]:
+    yield _STATUS, _status_schema()
+    for each in members:
+        yield _name(each), _schema(each)
+        if "list" in each.verbs:
+            yield f"{_name(each)}List", _list_schema(each)
+        if SCALE in each.subresources:
+            group = {"group": SCALE.group, "version": SCALE.version, "kind": SCALE.kind}
+            yield _SCALE, _of_shape(object_table(f"{SCALE.group}/{SCALE.version}", SCALE.kind)) | {_GVK: [group]}
+
+
+def _list_schema(resource: ApiResource) -> Json:
+    items = {"type": "array", "items": {"$ref": f"#/components/schemas/{_name(resource)}"}}
+    properties: Json = {"kind": {"type": "string"}, "apiVersion": {"type": "string"}, "metadata": {"type": "object"}}
+    group = _gvk(resource) | {"kind": f"{resource.kind}List"}
+    return {"type": "object", "required": ["items"], "properties": properties | {"items": items}, _GVK: [group]}
 
 
 def _address(resources: ResourceTable, base: str) -> str:
@@ -140,43 +163,56 @@ def _paths(resource: ApiResource) -> Iterator[tuple[str, Json]]:
         named = f"{resource.base}/namespaces/{{namespace}}/{resource.plural}"
     yield named, _item(resource, named, ("list", "create", "deletecollection"))
     yield f"{named}/{{name}}", _item(resource, f"{named}/{{name}}", ("get", "update", "patch", "delete"))
+    for part in resource.subresources:
+        if part.name in _PARTS:
+            where = f"{named}/{{name}}/{part.name}"
+            yield where, _item(resource, where, part.verbs, part)
 
 
-def _item(resource: ApiResource, path: str, verbs: Iterable[str]) -> Json:
+def _item(resource: ApiResource, path: str, verbs: Iterable[str], part: Subresource | None = None) -> Json:
     """The operations at a path, and the parameters of the path itself."""
-    names = [part.strip("{}") for part in path.split("/") if part.startswith("{")]
+    names = [name.strip("{}") for name in path.split("/") if name.startswith("{")]
     places = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
-    operations = {_METHODS[verb]: _operation(resource, verb) for verb in verbs if verb in resource.verbs}
+    known = resource.verbs if part is None else part.verbs
+    operations = {_METHODS[verb]: _operation(resource, path, verb, part) for verb in verbs if verb in known}
     return operations | ({"parameters": places} if places else {})
 
 
-def _operation(resource: ApiResource, verb: str) -> Json:
-    reference = {"schema": {"$ref": f"#/components/schemas/{_name(resource)}"}}
-    failure = {"schema": {"$ref": f"#/components/schemas/{_STATUS}"}}
-    content = {"application/json": reference if verb in ("get", "create", "update", "patch") else {}}
-    success: Json = {"description": "It is done, and this is the answer.", "content": content}
+def _operation(resource: ApiResource, path: str, verb: str, part: Subresource | None) -> Json:
+    name = _SCALE if part is not None and part.name == SCALE.name else _name(resource)
+    reference = _reference(name)
+    answered = {"list": _reference(f"{name}List"), "delete": {}, "deletecollection": {}}.get(verb, reference)
+    success: Json = {"description": "It is done, and this is the answer.", "content": {JSON: answered}}
+    failure: Json = {"description": "It is not done, and the status says why.", "content": {JSON: _reference(_STATUS)}}
     operation: Json = {
-        "operationId": f"{verb}{resource.kind}",
+        "operationId": _operation_id(resource, path, verb, part),
         "x-kubernetes-action": verb,
         _GVK: _gvk(resource),
         "parameters": [_parameter(name) for name in _known(verb)],
-        "responses": {
-            **{str(code): success for code in _SUCCESSES.get(verb, (200,))},
-            "default": {
-                "description": "It is not done, and the status says why.",
-                "content": {"application/json": failure},
-            },
-        },
+        "responses": {**{str(code): success for code in _SUCCESSES.get(verb, (200,))}, "default": failure},
     }
     patches = (JSON_PATCH, MERGE_PATCH) + (() if resource.merging is None else (STRATEGIC_MERGE_PATCH,))
     bodies: dict[str, Any] = {
-        "create": {"application/json": reference},
-        "update": {"application/json": reference},
+        "create": {JSON: reference},
+        "update": {JSON: reference},
         "patch": {kind: {} for kind in patches},
     }
     if verb in bodies:
         operation["requestBody"] = {"required": True, "content": bodies[verb]}
     return operation
+
+
+def _reference(name: str) -> Json:
+    return {"schema": {"$ref": f"#/components/schemas/{name}"}}
+
+
+def _operation_id(resource: ApiResource, path: str, verb: str, part: Subresource | None) -> str:
+    """A name that no other operation has, made as an API server makes it: ``patchAppsV1NamespacedDeploymentScale``."""
+    group = "".join(word.capitalize() for word in (resource.group or "core").partition(".k8s.io")[0].split("."))
+    place = "Namespaced" if "{namespace}" in path else ""
+    everywhere = "ForAllNamespaces" if resource.is_namespaced and not place else ""
+    inner = part.name.capitalize() if part is not None else ""
+    return f"{verb}{group}{resource.version.capitalize()}{place}{resource.kind}{inner}{everywhere}"
 
 
 def _known(verb: str) -> Iterable[str]:

@@ -59,3 +59,22 @@ def test_a_list_of_pods_may_start_at_a_version() -> None:
     document: Any = openapi_document(RESOURCES, "/api/v1")
     operation = document["paths"]["/api/v1/namespaces/{namespace}/pods"]["get"]
     assert "resourceVersion" in {each["name"] for each in operation["parameters"]}
+
+
+def test_every_operation_has_a_name_of_its_own() -> None:
+    names: list[str] = []
+    for base in {each.base for each in RESOURCES}:
+        paths: Any = openapi_document(RESOURCES, base)["paths"]
+        names += [each["operationId"] for item in paths.values() for key, each in item.items() if key != "parameters"]
+    assert len(names) == len(set(names))
+    assert {"listCoreV1PodForAllNamespaces", "patchAppsV1NamespacedDeploymentScale"} <= set(names)
+
+
+def test_lists_and_scales_are_described() -> None:
+    document: Any = openapi_document(RESOURCES, "/apis/apps/v1")
+    path = "/apis/apps/v1/namespaces/{namespace}/deployments"
+    listed = document["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]
+    assert listed["schema"]["$ref"].endswith(".DeploymentList")
+    scale = document["components"]["schemas"]["io.k8s.api.autoscaling.v1.Scale"]
+    assert scale["properties"]["spec"]["properties"]["replicas"] == {"type": "integer"}
+    assert document["paths"][f"{path}/{{name}}/scale"].keys() == {"get", "patch", "put", "parameters"}
