@@ -128,7 +128,9 @@ class ImmutablePod(PodError):
             shown += f" and {len(self.fields) - _SHOWN_PROBLEMS} more"
         return (
             f"Pod {quote(self.name)} is invalid: {shown}: Forbidden: pod updates may not change fields other than "
-            "metadata.labels, annotations, ownerReferences and finalizers; delete the pod first"
+            "metadata.labels, annotations, ownerReferences and finalizers, images of containers, "
+            "spec.activeDeadlineSeconds (it may be set and come nearer) and spec.tolerations (some may be added); "
+            "delete the pod first"
         )
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Hashable, Iterable
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item", bound=Hashable)
@@ -41,6 +41,11 @@ class Changes:
         while True:
             seen = await self.after(seen)
             yield
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Return once ``holds``, which is asked at once and after each change, says so."""
+        while not holds():
+            await self._moved.wait()
 
 
 class Inbox(Generic[Item]):

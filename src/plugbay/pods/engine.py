@@ -177,7 +177,7 @@ class PodEngine:
         self._begin_deletion(self._pods.put(replace(record, disruption=record.disruption or disruption)), None)
 
     async def update(self, record: PodRecord, wanted: Pod, *, managed: tuple[Json, ...] | None = None) -> PodRecord:
-        """Give an existing pod the metadata of ``wanted`` that may change; nothing happens if it has it.
+        """Give an existing pod what may change of ``wanted``; nothing happens if it has it.
 
         A deleted pod that lost its last finalizer disappears, when nothing of it runs any more.
 
@@ -204,7 +204,8 @@ class PodEngine:
             ImmutablePod: as `update` does.
         """
         managed = record.managed if managed is None else managed
-        return replace(record, pod=updated(record.pod, wanted), managed=managed)
+        pod = updated(record.pod, wanted, keeps_spec=is_static(record.pod))
+        return replace(record, pod=pod, managed=managed)
 
     async def set_conditions(
         self, record: PodRecord, conditions: tuple[ClientCondition, ...], *, managed: tuple[Json, ...] | None = None

@@ -48,6 +48,7 @@ class Running:
     Attributes:
         image_id: see `plugbay.runtimes.port.ContainerState`.
         changed_at: the moment at which a probe changed ``startup`` last; None when none has.
+        image: the image that the pod named when it was started; None where an earlier version did not keep it.
     """
 
     id: ContainerId
@@ -55,6 +56,7 @@ class Running:
     startup: Startup = Startup.DONE
     image_id: str = ""
     changed_at: datetime | None = None
+    image: str | None = None
 
     @property
     def has_started(self) -> bool:

@@ -315,6 +315,8 @@ def _container_status(name: ContainerName, container: ContainerRecord, *, image:
     state = container.state
     done = container.kind is ContainerKind.INIT and isinstance(state, Terminated) and state.exit_code == 0
     shown = container.last if isinstance(state, Waiting) else state
+    if isinstance(state, Running) and state.image is not None:
+        image = state.image  # the pod may name another one, to which it is about to change
     status: Json = {
         "name": name,
         "image": image,

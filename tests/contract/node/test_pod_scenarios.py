@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.rigs.api_calls import STRATEGIC, ApiCaller
+from tests.contract.rigs.api_calls import MERGE, STRATEGIC, ApiCaller
 from tests.contract.rigs.node_run import PODS, Node, name_of, pod, running_node
 
 
@@ -54,6 +54,47 @@ async def test_the_labels_of_a_running_pod_change(node: Node) -> None:
         assert [name_of(each) for each in (await ask("GET", PODS, labelSelector=selector)).value["items"]] == names
     stale = await ask("PUT", f"{PODS}/p", made)
     assert (stale.status, stale.value["reason"]) == (409, "Conflict")
+    await node.gone("p", gracePeriodSeconds="0")
+
+
+async def test_another_image_starts_the_container_anew(node: Node) -> None:
+    ask = ApiCaller(node.config.control_socket)
+    await node.create(pod("p"))
+    [before] = (await node.pod_in("p", "Running"))["status"]["containerStatuses"]
+    change = {"spec": {"containers": [{"name": before["name"], "image": "example.com/other:1"}]}}
+    changed = await ask("PATCH", f"{PODS}/p", change, kind=STRATEGIC)
+    assert (changed.status, changed.value["spec"]["containers"][0]["image"]) == (200, "example.com/other:1")
+    after = await node.until(
+        PODS, lambda _, each: name_of(each) == "p" and each["status"]["containerStatuses"][0]["restartCount"] == 1
+    )
+    [container] = after["status"]["containerStatuses"]
+    assert container["image"] == "example.com/other:1"
+    assert container["containerID"] != before["containerID"]
+    await node.gone("p", gracePeriodSeconds="0")
+
+
+async def test_a_running_pod_gets_a_deadline(node: Node) -> None:
+    ask = ApiCaller(node.config.control_socket)
+    await node.create(pod("p"))
+    await node.pod_in("p", "Running")
+    path = f"{PODS}/p"
+    assert (await ask("PATCH", path, {"spec": {"activeDeadlineSeconds": 600}}, kind=STRATEGIC)).status == 200
+    later = await ask("PATCH", path, {"spec": {"activeDeadlineSeconds": 601}}, kind=STRATEGIC)
+    assert (later.status, later.value["details"]["causes"][0]["field"]) == (422, "spec.activeDeadlineSeconds")
+    assert (await ask("PATCH", path, {"spec": {"activeDeadlineSeconds": 1}}, kind=STRATEGIC)).status == 200
+    failed = await node.pod_in("p", "Failed")
+    assert failed["status"]["reason"] == "DeadlineExceeded"
+    await node.gone("p", gracePeriodSeconds="0")
+
+
+async def test_tolerations_are_added_and_stay(node: Node) -> None:
+    ask = ApiCaller(node.config.control_socket)
+    made = (await node.create(pod("p")))["spec"].get("tolerations", [])
+    more = [*made, {"key": "example.com/wet", "operator": "Exists", "effect": "NoSchedule"}]
+    added = await ask("PATCH", f"{PODS}/p", {"spec": {"tolerations": more}}, kind=MERGE)
+    assert (added.status, added.value["spec"]["tolerations"]) == (200, more)
+    fewer = await ask("PATCH", f"{PODS}/p", {"spec": {"tolerations": made}}, kind=MERGE)
+    assert (fewer.status, fewer.value["details"]["causes"][0]["field"]) == (422, "spec.tolerations")
     await node.gone("p", gracePeriodSeconds="0")
 
 

@@ -8,8 +8,10 @@ from plugbay.manifest import pod_from_v1, pod_to_v1
 from plugbay.manifest.defaults import with_pod_defaults
 from plugbay.manifest.update import updated
 from plugbay.model.ids import PodUid
+from plugbay.model.images import PullPolicy
 from plugbay.model.owners import OwnerReference
 from plugbay.model.pods import EmptyDir, EnvVar, Pod, RestartPolicy, Volume
+from plugbay.model.requests import ContainerKind
 from plugbay.testing.pod_values import container, pod
 
 THERE = replace(pod(node_name="n1"), uid=PodUid("u"), labels={"a": "1"})
@@ -57,8 +59,55 @@ def test_everything_else_is_refused_by_name(wanted: Pod, fields: list[str]) -> N
     assert sorted(caught.value.fields) == fields
     assert str(caught.value) == (
         f'Pod "p" is invalid: {", ".join(caught.value.fields)}: Forbidden: pod updates may not change fields other '
-        "than metadata.labels, annotations, ownerReferences and finalizers; delete the pod first"
+        "than metadata.labels, annotations, ownerReferences and finalizers, images of containers, "
+        "spec.activeDeadlineSeconds (it may be set and come nearer) and spec.tolerations (some may be added); "
+        "delete the pod first"
     )
+
+
+def test_images_change_and_how_they_are_pulled_stays() -> None:
+    there = replace(pod(container("i", ContainerKind.INIT), container("c")), uid=PodUid("u"))
+    wanted = replace(
+        there,
+        spec=replace(
+            there.spec,
+            containers=(replace(container("c"), image="j:1"),),
+            init_containers=(replace(container("i", ContainerKind.INIT), image="k:1"),),
+        ),
+    )
+    after = updated(there, wanted)
+    assert [(each.name, each.image, each.pull_policy) for each in after.spec.all_containers] == [
+        ("i", "k:1", PullPolicy.ALWAYS),
+        ("c", "j:1", PullPolicy.ALWAYS),
+    ]
+    assert updated(after, wanted) == after
+
+
+def test_a_container_keeps_having_an_image() -> None:
+    bare = replace(pod(replace(container("c"), image="")), uid=PodUid("u"))
+    for there, wanted in ((THERE, bare), (bare, pod())):
+        with pytest.raises(ImmutablePod) as caught:
+            updated(there, wanted)
+        assert "spec.containers[0].image" in caught.value.fields
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted", "may"),
+    [(None, 9, True), (9, 8, True), (9, 9, True), (9, 10, False), (9, None, False)],
+)
+def test_a_deadline_is_set_and_comes_nearer(before: int | None, wanted: int | None, may: bool) -> None:
+    there = replace(pod(active_deadline_s=before), uid=PodUid("u"))
+    if may:
+        assert updated(there, pod(active_deadline_s=wanted)).spec.active_deadline_s == wanted
+        return
+    with pytest.raises(ImmutablePod, match=r"spec\.activeDeadlineSeconds"):
+        updated(there, pod(active_deadline_s=wanted))
+
+
+def test_a_specification_that_comes_from_elsewhere_is_kept() -> None:
+    with pytest.raises(ImmutablePod, match=r"spec\.containers\[0\]\.image: Forbidden"):
+        updated(THERE, pod(replace(container("c"), image="j:1")), keeps_spec=True)
+    assert updated(THERE, replace(pod(), labels={"b": "2"}), keeps_spec=True).labels == {"b": "2"}
 
 
 def test_owners_and_finalizers_change() -> None:

@@ -21,6 +21,20 @@ async def test_moves_between_two_looks_count_once() -> None:
         await waiting
 
 
+async def test_a_condition_is_asked_at_once_and_after_each_change() -> None:
+    changes = Changes()
+    seen: list[int] = []
+    async with asyncio.timeout(30):
+        await changes.until(lambda: True)
+        waiting = asyncio.ensure_future(changes.until(lambda: len(seen) == 2))
+        for number in range(2):
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            seen.append(number)
+            changes.notify()
+        await waiting
+
+
 async def test_an_item_that_comes_again_is_there_once() -> None:
     inbox = Inbox[str]()
     for item in ("p", "q", "p"):

@@ -68,5 +68,6 @@ def _running(container: ContainerRecord, instance: ContainerState, spec: Contain
     """
     known = container.state
     if isinstance(known, Running) and known.id == instance.id and known.startup is not Startup.POST_START:
-        return Running(known.id, instance.started_at, known.startup, instance.image_id, known.changed_at)
-    return Running(instance.id, instance.started_at, step_after_hook(spec), instance.image_id)
+        return replace(known, started_at=instance.started_at, image_id=instance.image_id)
+    image = known.image if isinstance(known, Running) and known.id == instance.id else None
+    return Running(instance.id, instance.started_at, step_after_hook(spec), instance.image_id, image=image)

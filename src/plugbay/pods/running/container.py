@@ -11,6 +11,8 @@ from plugbay.model.pods import Container, RestartPolicy
 from plugbay.model.probes import ContainerProbe, ProbeKind
 from plugbay.model.requests import ContainerKind
 from plugbay.ops.backoff import RESTARTS, STEADY_S, SYNCS, Backoff, go_duration
+from plugbay.ops.changes import Changes
+from plugbay.ops.tasks import first
 from plugbay.pods.devices import DeviceSource
 from plugbay.pods.record import (
     ContainerRecord,
@@ -36,6 +38,7 @@ class ContainerWorker:
 
     Args:
         retries: the waits of the pod.
+        fields: moves with each change of the pod by a client.
 
     Attributes:
         attempted: set once a first start was tried, well or not: then the next container's turn comes.
@@ -53,6 +56,7 @@ class ContainerWorker:
         stopper: PodStopper,
         prober: Prober,
         retries: Retries,
+        fields: Changes,
     ) -> None:
         self._container = container
         self._pod = pod
@@ -62,7 +66,9 @@ class ContainerWorker:
         self._stopper = stopper
         self._prober = prober
         self._retries = retries
+        self._fields = fields
         self._condemned: ContainerId | None = None
+        self._outdated: ContainerId | None = None
         self._restart_backoff = Backoff(RESTARTS, steady_s=STEADY_S)
         self._start_backoff = Backoff(SYNCS)
         self.attempted = asyncio.Event()
@@ -78,6 +84,8 @@ class ContainerWorker:
                     if isinstance(self._record.state, Waiting):
                         self.attempted.set()
                         await self._retries.pause(self._start_backoff.next_delay_s(), since=moment)
+                case Running() as running if self._is_outdated(running):
+                    await self._replace(running)
                 case Running(startup=Startup.POST_START) as running:
                     await self._starter.post_start(self._container, running)
                 case Running() as running:
@@ -91,8 +99,31 @@ class ContainerWorker:
                     if not self._restarts(end):
                         return end
                     await self._remove_older()
-                    await self._back_off(end)
+                    if end.id is None or end.id != self._outdated:
+                        await first(self._back_off(end), self._image_changed(self._wanted.image))
                     await self._start()
+
+    def _is_outdated(self, running: Running) -> bool:
+        return running.image not in (None, self._wanted.image)
+
+    async def _replace(self, running: Running) -> None:
+        """Source: kubelet 1.36 ``kuberuntime_manager.go``, ``computePodActions``."""
+        name, is_init = self._container.name, self._container.kind is not ContainerKind.APP
+        self._outdated = running.id
+        message = f"{'Init container' if is_init else 'Container'} {name} definition changed, will be restarted"
+        grace_s = self._pod.record.pod.spec.termination_grace_period_s
+        await self._stopper.stop_one(name, running, grace_s=grace_s, message=message)
+
+    async def _image_changed(self, image: str | None) -> None:
+        """Return once the pod names another image than this for the container."""
+        await self._fields.until(lambda: self._wanted.image != image)
+
+    @property
+    def _wanted(self) -> Container:
+        """The container with the image that the pod names now."""
+        names = (each for each in self._pod.record.pod.spec.all_containers if each.name == self._container.name)
+        current = next(names, self._container)
+        return replace(self._container, image=current.image, pull_policy=current.pull_policy)
 
     @property
     def _record(self) -> ContainerRecord:
@@ -104,7 +135,7 @@ class ContainerWorker:
     async def _start(self) -> None:
         if (end := self._record.newest_end()) is not None:
             self._report_end(end)
-        await self._starter.start(self._container)
+        await self._starter.start(self._wanted)
 
     def _report_end(self, end: Terminated) -> None:
         """Report each time that the end is seen: the node may have been killed between the end and the report."""
@@ -112,24 +143,30 @@ class ContainerWorker:
             self._devices.container_ended(self._pod.uid, self._container.name, end.id)
 
     def _restarts(self, end: Terminated) -> bool:
-        """Whether the container is started again, which a probe that killed it wants however it ended then."""
+        """Whether the container is started again, which a probe that killed it, or a new image, wants in any case."""
         policy = self._pod.record.pod.spec.restart_policy
         was_killed = end.id is not None and end.id == self._condemned
-        return restarts(self._container.kind, policy, end) or (was_killed and policy is not RestartPolicy.NEVER)
+        was_outdated = end.id is not None and end.id == self._outdated
+        is_wanted = was_outdated or (was_killed and policy is not RestartPolicy.NEVER)
+        return is_wanted or restarts(self._container.kind, policy, end)
 
     async def _watch(self, running: Running) -> None:
-        """Wait for the end of the instance, or for a probe to find that it has started or has to be killed."""
+        """Wait for the end of the instance, for another image, or for what a probe finds: that it has started, or is
+        to be killed.
+        """
+        image = self._wanted.image if running.image is None else running.image
         kind = ProbeKind.LIVENESS if running.has_started else ProbeKind.STARTUP
         probes = self._prober.round(kind, self._container, running)
         if probes is None:
-            await self._wait(running)
+            await first(self._wait(running), self._image_changed(image))
             return
         async with asyncio.TaskGroup() as tasks:
             waiting = tasks.create_task(self._wait(running))
             judging = tasks.create_task(_verdict(kind, probes))
-            await asyncio.wait([waiting, judging], return_when=asyncio.FIRST_COMPLETED)
-            waiting.cancel()
-            judging.cancel()
+            changing = tasks.create_task(self._image_changed(image))
+            await asyncio.wait([waiting, judging, changing], return_when=asyncio.FIRST_COMPLETED)
+            for task in (waiting, judging, changing):
+                task.cancel()
         record = self._record
         if judging.cancelled() or not isinstance(record.state, Running) or record.state.id != running.id:
             return

@@ -16,6 +16,7 @@ from plugbay.model.pods import Container
 from plugbay.model.releases import ReleaseReason
 from plugbay.model.requests import ContainerKind
 from plugbay.ops.backoff import SYNCS, Backoff
+from plugbay.ops.changes import Changes
 from plugbay.ops.tasks import first
 from plugbay.pods.admission import AdmissionChain
 from plugbay.pods.devices import DeviceFailure, DeviceSource, device_failure
@@ -70,6 +71,7 @@ class PodWorker:
         self._retries = Retries(pod.clock)
         self._keeper = VolumeKeeper(pod, host, self._retries)
         self._living: asyncio.Task[None] | None = None
+        self._fields = Changes()
         self._is_ending = False
         self._deleted = asyncio.Event()
         self._failed = asyncio.Event()
@@ -123,8 +125,10 @@ class PodWorker:
             self._fail(failure, EventType.WARNING)
 
     def look_at_fields(self) -> None:
-        """Take note of the pod's new labels and annotations."""
+        """Have new labels, annotations, images and another deadline of the pod take effect."""
         self._keeper.look()
+        self._retries.wake()
+        self._fields.notify()
 
     def _fail(self, failure: Failure, kind: EventType) -> None:
         """Let a pod that runs end as failed."""
@@ -171,14 +175,27 @@ class PodWorker:
 
     async def _keep_deadline(self) -> None:
         """Fail a pod that is active for too long; a restart of the node does not start its time again."""
-        record = self.pod.record
-        deadline_s = record.pod.spec.active_deadline_s
-        if deadline_s is None or record.started_at is None:
-            return
-        # Both ends: the clock may have been set while no node was there.
-        active_s = max(0.0, (self.pod.clock.now() - record.started_at).total_seconds())
-        await self.pod.clock.sleep(max(0.0, deadline_s - active_s))
-        self._fail(TOO_LONG, EventType.NORMAL)
+        while not self._failed.is_set():
+            deadline_s = self._deadline_s
+            await first(self._fail_after(deadline_s), self._another_deadline(deadline_s))
+
+    async def _fail_after(self, deadline_s: int | None) -> None:
+        """Never return without a deadline."""
+        began = self.pod.record.started_at
+        if deadline_s is None or began is None:
+            await asyncio.Event().wait()
+        else:
+            # Both ends: the clock may have been set while no node was there.
+            active_s = max(0.0, (self.pod.clock.now() - began).total_seconds())
+            await self.pod.clock.sleep(max(0.0, deadline_s - active_s))
+            self._fail(TOO_LONG, EventType.NORMAL)
+
+    async def _another_deadline(self, deadline_s: int | None) -> None:
+        await self._fields.until(lambda: self._deadline_s != deadline_s)
+
+    @property
+    def _deadline_s(self) -> int | None:
+        return self.pod.record.pod.spec.active_deadline_s
 
     async def _reject(self, rejection: Rejection) -> None:
         record = self.pod.record
@@ -273,6 +290,7 @@ class PodWorker:
             stopper=self._stopper,
             prober=self._prober,
             retries=self._retries,
+            fields=self._fields,
         )
 
     # --- ending -----------------------------------------------------------------------------------------------------

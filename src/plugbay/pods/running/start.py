@@ -152,7 +152,7 @@ class ContainerStarter:
         except ContainerStartError as error:
             self._start_failed(container, error, attempt=spec.attempt)
             return
-        running = Running(state.id, state.started_at, first_step(container), state.image_id)
+        running = Running(state.id, state.started_at, first_step(container), state.image_id, image=container.image)
         self._put(container, self._record(container).running(running, attempt=spec.attempt))
         self._pod.normal("Created", "Container created", container=container.name)
         self._pod.normal("Started", "Container started", container=container.name)

@@ -63,7 +63,7 @@ class PodWorkers:
             self._workers[uid].look_at_devices()
 
     def look_at_fields(self, uid: PodUid) -> None:
-        """Tell the worker of a pod, if it has one, that the pod's labels or annotations changed."""
+        """Tell the worker of a pod, if it has one, that the pod has changed."""
         if uid in self._workers:
             self._workers[uid].look_at_fields()
 

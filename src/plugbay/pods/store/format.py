@@ -51,6 +51,7 @@ class _Running(msgspec.Struct):
     startup: Startup = Startup.DONE
     image_id: str = ""
     changed_at: datetime | None = None
+    image: str | None = None
 
 
 class _Terminated(msgspec.Struct):
@@ -230,7 +231,7 @@ def _encode_container(container: ContainerRecord) -> _Container:
             kept.waiting = _Waiting(reason, message)
         case Running() as running:
             kept.running = _Running(
-                running.id, running.started_at, running.startup, running.image_id, running.changed_at
+                running.id, running.started_at, running.startup, running.image_id, running.changed_at, running.image
             )
         case Terminated() as end:
             kept.terminated = _encode_end(end)
@@ -258,7 +259,9 @@ def _decode_container(fresh: ContainerRecord, kept: _Container | None) -> Contai
 
 def _decode_state(kept: _Container) -> State | None:
     if running := kept.running:
-        return Running(running.id, running.started_at, running.startup, running.image_id, running.changed_at)
+        return Running(
+            running.id, running.started_at, running.startup, running.image_id, running.changed_at, running.image
+        )
     if kept.terminated:
         return _decode_end(kept.terminated)
     return Waiting(kept.waiting.reason, kept.waiting.message) if kept.waiting else None

@@ -56,7 +56,7 @@ RECORD: Final = PodRecord(
     {
         ContainerName("prepare"): ContainerRecord(ContainerKind.INIT, END, replace(END, exit_code=0), 3),
         ContainerName("digger"): ContainerRecord(
-            ContainerKind.APP, Running(ContainerId("c2"), LATE, Startup.POST_START, "sha256:2", LATE), END, 1
+            ContainerKind.APP, Running(ContainerId("c2"), LATE, Startup.POST_START, "sha256:2", LATE, "b"), END, 1
         ),
         ContainerName("idle"): ContainerRecord(ContainerKind.APP, Waiting("CrashLoopBackOff", "wait 10 s")),
     },
@@ -146,7 +146,7 @@ async def test_a_store_from_before_other_objects_is_read_with_its_cordon(tmp_pat
     pod, event, node, objects = await load(tmp_path / "pods.db")
     digger = RECORD.containers[ContainerName("digger")]
     assert isinstance(digger.state, Running)
-    unprobed = replace(digger, state=replace(digger.state, changed_at=None))
+    unprobed = replace(digger, state=replace(digger.state, changed_at=None, image=None))
     before = replace(
         RECORD.with_container(ContainerName("digger"), unprobed),
         disruption=None,
