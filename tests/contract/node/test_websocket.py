@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,6 +23,7 @@ from wsproto.events import (
     RejectConnection,
     RejectData,
     Request,
+    TextMessage,
 )
 
 from tests.contract.rigs.node_run import DEADLINE_S, PODS, Node, running_node
@@ -89,6 +91,18 @@ class Client:
             assert isinstance(event, BytesMessage), event
             if event.data[0] == channel:
                 return bytes(event.data[1:])
+
+    async def refusal(self) -> Any:
+        """The Status that a request was refused with."""
+        refused = await self.next()
+        assert isinstance(refused, RejectConnection)
+        assert refused.status_code == 400
+        body = b""
+        while isinstance(part := await self.next(), RejectData):
+            body += part.data
+            if part.body_finished:
+                break
+        return json.loads(body)
 
     async def finish(self) -> tuple[bytes, bytes, Any]:
         """Standard output, standard error and the Status at the end."""
@@ -230,17 +244,76 @@ async def test_bytes_that_are_not_websocket_end_the_session(node: Node) -> None:
                 pass
 
 
+# --- logs -----------------------------------------------------------------------------------------------------------
+
+
+BINARY, BASE64 = "binary.k8s.io", "base64.binary.k8s.io"
+
+
+@asynccontextmanager
+async def reading(node: Node, name: str, *offers: str, **query: str) -> AsyncIterator[Client]:
+    """A client that reads a log."""
+    async with upgrading(node.config.control_socket, f"{PODS}/{name}/log?{urlencode(query)}", *offers) as client:
+        answer = await client.next()
+        assert isinstance(answer, AcceptConnection), answer
+        assert answer.subprotocol == (offers[0] if offers else None)
+        yield client
+
+
+async def printing(node: Node, script: str) -> None:
+    """A second pod, whose container runs ``script``."""
+    spec = {"containers": [{"name": "c", "image": "i", "command": ["sh", "-c", script]}], "restartPolicy": "Never"}
+    await node.create({**POD, "metadata": {"name": "q"}, "spec": spec})
+
+
+@pytest.mark.parametrize("offers", [(), (BINARY,), (BASE64,)])
+async def test_a_log_is_read(node: Node, offers: tuple[str, ...]) -> None:
+    await printing(node, "echo one; echo two")
+    await node.pod_in("q", "Succeeded")
+    expected = b"one\ntwo\n"
+    async with reading(node, "q", *offers) as client:
+        received = b""
+        while not isinstance(event := await client.next(), CloseConnection):
+            if offers == (BASE64,):
+                assert isinstance(event, TextMessage)
+                received += base64.b64decode(event.data)
+            else:
+                assert isinstance(event, BytesMessage)
+                received += event.data
+        assert (received, event.code) == (expected, 1000)
+    await node.gone("q", gracePeriodSeconds="0")
+
+
+async def test_a_log_is_followed_until_the_client_leaves(node: Node) -> None:
+    await printing(node, "echo one; exec sleep 1000")
+    await node.pod_in("q", "Running")
+    async with reading(node, "q", BINARY, follow="true") as client:
+        assert await client.next() == BytesMessage(b"one\n")
+        client.send(BytesMessage(b"nobody reads this"))
+        client.send(Ping(b"there?"))
+        assert await client.next() == Pong(b"there?")
+        client.send(CloseConnection(1000))
+        assert isinstance(await client.next(), CloseConnection)
+    async with reading(node, "q", follow="true") as client:
+        assert isinstance(await client.next(), BytesMessage)
+        client._writer.write(b"\xff" * 100)
+        broken = await client.next()
+        assert isinstance(broken, CloseConnection)
+        assert broken.code == 1002
+    await node.gone("q", gracePeriodSeconds="0")
+
+
+async def test_a_log_has_no_other_protocols(node: Node) -> None:
+    async with upgrading(node.config.control_socket, f"{PODS}/p/log", V5) as client:
+        assert (await client.refusal())["reason"] == "BadRequest"
+
+
+# --- what is refused ------------------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize(("command", "offers"), [((), (V5,)), (("true",), ("v9.channel.k8s.io",)), (("true",), ())])
 async def test_a_request_that_cannot_be_served_is_refused(
     node: Node, command: tuple[str, ...], offers: tuple[str, ...]
 ) -> None:
     async with asking(node, *command, offers=offers) as client:
-        refused = await client.next()
-        assert isinstance(refused, RejectConnection)
-        assert refused.status_code == 400
-        body = b""
-        while isinstance(part := await client.next(), RejectData):
-            body += part.data
-            if part.body_finished:
-                break
-        assert json.loads(body)["reason"] == "BadRequest"
+        assert (await client.refusal())["reason"] == "BadRequest"

@@ -6,7 +6,7 @@ kubelet ``kubelet_pods.go`` (validateContainerLogStatus).
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -16,8 +16,9 @@ from plugbay.model.ids import ContainerName
 from plugbay.node.api.parameters import is_set, whole_number
 from plugbay.node.api.pods import pod_of
 from plugbay.node.api.streams.choice import container_of
+from plugbay.node.api.streams.spdy_upgrades import asks_for
 from plugbay.ops.clock import Clock
-from plugbay.ops.routing import HttpError, Request, StreamResponse
+from plugbay.ops.routing import HttpError, Request, StreamResponse, UpgradeResponse
 from plugbay.pods.record import PodRecord, Running, State, Terminated, Waiting
 from plugbay.pods.store.table import PodTable
 from plugbay.runtimes.port import ContainerId, ContainerRuntime, ExecStream, LogLines
@@ -32,7 +33,7 @@ class LogRoutes:
         self._runtime = runtime
         self._clock = clock
 
-    async def log(self, request: Request) -> StreamResponse:
+    async def log(self, request: Request) -> StreamResponse | UpgradeResponse:
         pod = pod_of(self._pods, request)
         lines = self._lines(request, pod.pod.name)
         name = container_of(pod, request)
@@ -40,7 +41,12 @@ class LogRoutes:
         log = self._runtime.log(
             instance, follow=is_set(request, "follow"), tail=whole_number(request, "tailLines"), lines=lines
         )
-        return StreamResponse(_passed_on(log, limit=whole_number(request, "limitBytes")))
+        chunks = _passed_on(log, limit=whole_number(request, "limitBytes"))
+        if not asks_for(request, "websocket"):
+            return StreamResponse(chunks)
+        from plugbay.node.api.streams.log_messages import log_over_websocket  # its library takes 2 MB
+
+        return log_over_websocket(request, chunks)
 
     def _lines(self, request: Request, pod: str) -> LogLines:
         """The lines that are asked for.
@@ -84,7 +90,7 @@ def time_of(text: str) -> datetime:
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
-async def _passed_on(log: AsyncGenerator[bytes, None], *, limit: int | None) -> AsyncIterator[bytes]:
+async def _passed_on(log: AsyncGenerator[bytes, None], *, limit: int | None) -> AsyncGenerator[bytes, None]:
     """The log, or its first ``limit`` bytes."""
     try:
         async with aclosing(log) as chunks:

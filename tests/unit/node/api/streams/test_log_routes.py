@@ -9,7 +9,7 @@ import pytest
 
 from plugbay.node.api.streams.logs import LogRoutes
 from plugbay.ops.changes import Changes
-from plugbay.ops.routing import HttpError, Request
+from plugbay.ops.routing import HttpError, Request, StreamResponse
 from plugbay.pods.status import PodPhase
 from plugbay.runtimes.logs.lines import read_log
 from plugbay.runtimes.port import ALL_LINES, ContainerId, LogLines
@@ -60,6 +60,7 @@ async def test_a_part_of_the_log_is_asked_for(tmp_path: Path, query: dict[str, s
         node.clock.advance(10)
         routes = LogRoutes(node.pods, LoggingRuntime(log), node.clock)
         answer = await routes.log(Request("GET", "/", query=query, params=POD))
+        assert isinstance(answer, StreamResponse)
         assert b"".join([chunk async for chunk in answer.chunks]) == shown
 
 
