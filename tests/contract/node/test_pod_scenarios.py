@@ -57,6 +57,52 @@ async def test_the_labels_of_a_running_pod_change(node: Node) -> None:
     await node.gone("p", gracePeriodSeconds="0")
 
 
+async def test_a_new_pod_has_its_quality_of_service(node: Node) -> None:
+    ask = ApiCaller(node.config.control_socket)
+    amounts = {"cpu": "10m", "memory": "8Mi"}
+    for name, resources, expected in (
+        ("a", {"requests": amounts, "limits": amounts}, "Guaranteed"),
+        ("b", {"requests": amounts}, "Burstable"),
+        ("c", {}, "BestEffort"),
+    ):
+        value = pod(name)
+        value["spec"]["containers"][0]["resources"] = resources
+        assert (await ask("POST", PODS, value)).value["status"]["qosClass"] == expected
+        await node.gone(name, gracePeriodSeconds="0")
+
+
+async def test_a_pod_and_its_status_are_patched_while_others_watch(node: Node) -> None:
+    ask, path = ApiCaller(node.config.control_socket), f"{PODS}/p"
+    value = pod("p")
+    value["metadata"]["labels"] = {"test": "life"}
+    version = (await ask("GET", PODS)).value["metadata"]["resourceVersion"]
+    assert (await ask("POST", PODS, value)).status == 201
+    await node.pod_in("p", "Running")
+    change = {
+        "metadata": {"labels": {"patched": "yes"}},
+        "spec": {"terminationGracePeriodSeconds": 2, "containers": [{"name": "c", "image": "example.com/other:1"}]},
+    }
+    assert (await ask("PATCH", path, change, kind=STRATEGIC)).status == 200
+    found = (await ask("GET", "/api/v1/pods", labelSelector="test=life,patched=yes")).value["items"]
+    assert [each["spec"]["containers"][0]["image"] for each in found] == ["example.com/other:1"]
+    fed = {"type": "example.com/fed", "status": "True", "reason": "E2E", "message": "Set by a test"}
+    patched = await ask("PATCH", f"{path}/status", {"status": {"conditions": [fed]}}, kind=STRATEGIC)
+    assert patched.status == 200
+    status = (await ask("GET", f"{path}/status")).value["status"]
+    [kept] = [each for each in status["conditions"] if each["type"] == "example.com/fed"]
+    assert (kept["reason"], kept["message"]) == ("E2E", "Set by a test")
+    for field in ("message", "reason"):
+        refused = await ask("PATCH", f"{path}/status", {"status": {field: "E2E"}}, kind=STRATEGIC)
+        assert (refused.status, refused.value["details"]["causes"][0]["field"]) == (422, f"status.{field}")
+    assert (await ask("DELETE", PODS, labelSelector="test=life", gracePeriodSeconds="0")).status == 200
+    await node.until_gone("p")
+    query = {"watch": "true", "labelSelector": "test=life", "resourceVersion": version, "timeoutSeconds": "1"}
+    events = (await ask("GET", PODS, **query)).value
+    assert [events[0]["type"], events[-1]["type"]] == ["ADDED", "DELETED"]
+    images = [event["object"]["spec"]["containers"][0]["image"] for event in events]
+    assert sorted(set(images), key=images.index) == ["busybox", "example.com/other:1"]
+
+
 async def test_another_image_starts_the_container_anew(node: Node) -> None:
     ask = ApiCaller(node.config.control_socket)
     await node.create(pod("p"))

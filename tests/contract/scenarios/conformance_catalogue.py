@@ -29,12 +29,14 @@ _CHUNKS: Final = (
     "Every list of the node is made from its memory: a page of a list that has changed meanwhile is gone (410)."
 )
 _CONVERSION: Final = "Definitions that convert between versions by a webhook are refused by name."
-_DEADLINE: Final = "A change of activeDeadlineSeconds is refused by name; the pod has to be deleted first."
 _EPHEMERAL: Final = "Ephemeral containers are refused in words."
 _PRIORITY: Final = "The node has no priority and fairness of requests: it has one owner."
 _POLICIES: Final = "Admission policies are not served (404): nothing on the node evaluates their expressions."
 _QUOTA: Final = "Quotas are stored with a warning that nothing counts against them."
 _REPLICATION: Final = "Replication controllers are not served (404); ReplicaSets are."
+_STATUS: Final = (
+    "Clients write the conditions of a pod's status; message and reason, which this test writes, are refused by name."
+)
 _SERVICES: Final = (
     "Services are stored with a warning: nothing gives them addresses, so containers get no variables for them."
 )
@@ -256,26 +258,39 @@ SCENARIOS: Final[dict[int, Scenario]] = dict(
                 reason="There is one node: clients read, patch and update it, and neither make nor delete it.",
             ),
             Scenario("PodTemplate (all 3 tests)", reason=_TEMPLATES),
-            Scenario("Pods, QOS", "unit/pods/test_status.py::test_quality_of_service"),
-            Scenario("Pods, ActiveDeadlineSeconds", reason=_DEADLINE),
+            Scenario("Pods, QOS", f"{_PODS}test_a_new_pod_has_its_quality_of_service"),
+            Scenario("Pods, ActiveDeadlineSeconds", f"{_PODS}test_a_running_pod_gets_a_deadline"),
             Scenario("Pods, lifecycle", f"{_PODS}test_a_labelled_pod_is_submitted_found_and_removed"),
             Scenario("Pods, update", f"{_PODS}test_the_labels_of_a_running_pod_change"),
             Scenario("Pods, service environment variables", reason=_SERVICES),
             Scenario("Pods, delete a collection", f"{_PODS}test_selected_pods_that_wait_are_deleted_together"),
             Scenario("Pods, assigned hostip", f"{_PODS}test_a_labelled_pod_is_submitted_found_and_removed"),
-            Scenario("Pods, patching status", f"{_NODE}test_probes.py::test_a_client_opens_a_readiness_gate"),
+            Scenario("Pods, patching status", reason=_STATUS),
             Scenario(
-                "Pods, completes the lifecycle of a Pod and the PodStatus", f"{_NODE}test_api.py::test_a_pod_is_patched"
+                "Pods, completes the lifecycle of a Pod and the PodStatus",
+                f"{_PODS}test_a_pod_and_its_status_are_patched_while_others_watch",
             ),
             Scenario(
                 "Pods, remote command execution over websocket", f"{_NODE}test_websocket.py::test_output_and_success"
             ),
-            Scenario(
-                "Pods, logs from websockets",
-                reason="Logs are answered over HTTP alone, as kubectl and the libraries read them.",
-            ),
+            Scenario("Pods, logs from websockets", f"{_NODE}test_websocket.py::test_a_log_is_read"),
             Scenario("Pods, prestop hook", f"{_NODE}test_probes.py::test_hooks_send_requests"),
-            Scenario("Pod liveness probe, no restart (4 tests)", f"{_PROBES}test_a_pod_without_probes_sets_no_timer"),
+            Scenario(
+                "Pod liveness probe, using http endpoint, failure",
+                f"{_NODE}test_probe_actions.py::test_a_request_looks_like_a_kubelets",
+            ),
+            Scenario(
+                "Pod liveness probe, using grpc call, success",
+                f"{_NODE}test_probe_actions.py::test_a_grpc_server_is_asked_for_its_health",
+            ),
+            Scenario(
+                "Pod liveness probe, using local file, no restart",
+                f"{_PROBES}test_a_container_that_is_alive_is_left_alone",
+            ),
+            Scenario(
+                "Pod liveness probe, using tcp socket, no restart",
+                f"{_NODE}test_probe_actions.py::test_a_connection_is_enough_for_tcp",
+            ),
             Scenario(
                 "Pod liveness probe, using http endpoint, restart",
                 f"{_NODE}test_probes.py::test_a_server_that_hangs_is_started_anew",
@@ -287,6 +302,10 @@ SCENARIOS: Final[dict[int, Scenario]] = dict(
             Scenario(
                 "Pod liveness probe, using local file, restart",
                 f"{_PROBES}test_a_container_that_is_not_alive_is_started_anew",
+            ),
+            Scenario(
+                "Pod liveness probe, using http endpoint, multiple restarts (slow)",
+                f"{_PROBES}test_every_restart_of_a_container_that_is_never_alive_is_counted",
             ),
             Scenario(
                 "Pod readiness probe, with initial delay", f"{_PROBES}test_no_probe_is_made_during_the_initial_delay"

@@ -54,6 +54,10 @@ def messages(node: FakeNode, reason: str) -> list[str]:
     return [event.message for event in node.events if event.reason == reason]
 
 
+async def napped(node: FakeNode, seconds: float, times: int = 1) -> None:
+    await node.when(lambda: node.clock.naps.count(seconds) >= times)
+
+
 async def probe(node: FakeNode, seconds: float) -> None:
     """Let time pass until a probe is made, and until its result has been seen."""
     naps = len(node.clock.naps)
@@ -150,6 +154,32 @@ async def test_a_container_that_is_not_alive_is_started_anew(node: FakeNode, pol
         assert messages(node, "Unhealthy") == ["Liveness probe failed: "]
         assert next(event.count for event in node.events if event.reason == "Unhealthy") == 3
         assert status_of(record, "a")["restartCount"] == 1
+
+
+async def test_a_container_that_is_alive_is_left_alone(node: FakeNode) -> None:
+    async with node.engine() as engine:
+        await engine.create(pod(probed("a", liveness=asks("live", period_s=4, failure_threshold=1))))
+        record = await node.until(runs(0, "a"))
+        await node.when(lambda: 4 in node.clock.naps)
+        for _ in range(5):
+            await probe(node, 4)
+        assert node.runtime.commands == ["a: live"] * 5
+        assert (node.runtime.started, node.runtime.stopped) == (["a"], [])
+        assert status_of(record, "a")["restartCount"] == 0
+
+
+async def test_every_restart_of_a_container_that_is_never_alive_is_counted(node: FakeNode) -> None:
+    node.runtime.exec_codes["live"] = 1
+    async with node.engine() as engine:
+        await engine.create(pod(probed("a", liveness=asks("live", period_s=1, failure_threshold=1))))
+        for restarts, back_off_s in enumerate((0, 10, 20)):
+            record = await node.until(runs(restarts, "a"))
+            assert status_of(record, "a")["restartCount"] == restarts
+            await napped(node, 1, times=restarts + 1)
+            node.clock.advance(1)
+            if back_off_s:
+                await napped(node, back_off_s)
+                node.clock.advance(back_off_s)
 
 
 async def test_a_pod_that_never_restarts_ends_with_its_liveness(node: FakeNode) -> None:
