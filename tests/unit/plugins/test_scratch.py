@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import functools
 import itertools
 import os
 import resource
@@ -11,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -372,6 +375,73 @@ def test_directory_is_of_one_resource(machine: Machine, tmp_path: Path) -> None:
     file.touch()
     with pytest.raises(PathUnusable, match=r"/file: cannot hold scratch disks: Not a directory$"):
         scratch_plugins(other, file, LOOPS)
+
+
+class Newcomer:
+    """An instance where no loop device can be had: it gets as far as the file of a disk."""
+
+    def __init__(self, machine: Path, *, owner: str = RESOURCE) -> None:
+        (machine / "sys" / "block").mkdir(parents=True, exist_ok=True)
+        (machine / "loop-control").touch()
+        self.directory = machine / "disks"
+        self._disks = Disks(self.directory, owner=owner, size=SIZE, loops=LoopDevices(machine, machine / "sys"))
+
+    def start(self) -> None:
+        self._disks.check()
+
+    def attach(self) -> None:
+        with pytest.raises(OSError, match=os.strerror(errno.ENOTTY)):
+            self._disks.attach("disk0", FileSlice(self.directory / "disk0", 0, SIZE))
+
+
+def at_call(number: int, another: Callable[[], object], action: Callable[[], object]) -> bool:
+    """Do ``action``, and ``another``, as another process would, after call ``number`` of C; whether there was one."""
+    calls = itertools.count()
+
+    def step(frame: FrameType, event: str, function: object) -> None:
+        if event == "c_return" and next(calls) == number:
+            sys.setprofile(None)
+            another()
+
+    sys.setprofile(step)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+    return next(calls) > number
+
+
+def with_another_at_each_step(action: Callable[[Path], object], another: Callable[[Path], object], path: Path) -> None:
+    machines = (path / str(number) for number in itertools.count())
+    for number, machine in enumerate(machines):
+        if not at_call(number, functools.partial(another, machine), functools.partial(action, machine)):
+            return
+
+
+def test_instance_may_start_while_another_takes_the_directory_into_use(tmp_path: Path) -> None:
+    with_another_at_each_step(
+        lambda machine: Newcomer(machine).attach(), lambda machine: Newcomer(machine).start(), tmp_path
+    )
+
+
+def test_directory_may_be_taken_into_use_while_another_instance_starts(tmp_path: Path) -> None:
+    with_another_at_each_step(
+        lambda machine: Newcomer(machine).start(), lambda machine: Newcomer(machine).attach(), tmp_path
+    )
+
+
+def test_directory_is_of_the_resource_that_took_it_first(tmp_path: Path) -> None:
+    taken: list[Path] = []
+
+    def take(machine: Path, owner: str) -> None:
+        with contextlib.suppress(PathUnusable):
+            Newcomer(machine, owner=owner).attach()
+            taken.append(machine)
+
+    with_another_at_each_step(
+        lambda machine: take(machine, RESOURCE), lambda machine: take(machine, "example.com/other"), tmp_path
+    )
+    assert len(set(taken)) == len(taken)
 
 
 @pytest.mark.root

@@ -4,6 +4,8 @@ Nothing is remembered but what the kernel and the directory show, so that a cras
 
 - a slice that is attached is in use, or was clean when it was attached;
 - a slice that is not attached may be dirty, and is looked at before it is attached.
+
+Other threads, and the instance that this one replaces or that replaces it, may use the directory at the same time.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.errors import AllocationError, PathUnusable
+from plugbay.kernel.files import sync_directory, write_beside
 from plugbay.kernel.loop import FileSlice, LoopDevice, LoopDevices
 from plugbay.kernel.sparse import can_hold, clear, is_zero
 
@@ -152,8 +155,8 @@ class Disks:
         self._check_directory()
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            (self._directory / MARK).write_text(f"{self._owner}\n", encoding="utf-8")
             self._directory.chmod(0o700)
+            self._mark()
             self.node("").mkdir(exist_ok=True)
             self._have_file(part.file)
         except OSError as error:
@@ -168,20 +171,56 @@ class Disks:
         finally:
             os.close(descriptor)
 
+    def _mark(self) -> None:
+        """Mark the directory, before anything else is in it. The mark is never without content, and never changes."""
+        mark = self._directory / MARK
+        if mark.exists():
+            return
+        temporary = write_beside(mark, f"{self._owner}\n".encode())
+        try:
+            with contextlib.suppress(FileExistsError):  # whichever is first has the directory
+                os.link(temporary, mark)
+        finally:
+            temporary.unlink()
+        sync_directory(self._directory)
+        self._check_directory()
+
     def _check_directory(self) -> None:
         try:
-            owner = (self._directory / MARK).read_text(encoding="utf-8").strip()
-            entries = []
-        except FileNotFoundError:
-            owner = self._owner
-            there = self._directory.iterdir() if self._directory.exists() else ()
-            entries = sorted({each.name for each in there} - {_OF_FILE_SYSTEMS})
+            entries = self._entries()  # before the mark is looked for, which is there first
+            owner = self._marked()
         except (OSError, UnicodeDecodeError) as error:
             problem = error.strerror if isinstance(error, OSError) else f"{MARK} in it is not UTF-8 text"
             raise PathUnusable(str(self._directory), f"cannot hold scratch disks: {problem}") from error
-        if entries:
+        if owner is None and entries:
             raise PathUnusable(
                 str(self._directory), f"holds {entries[0]!r}; scratch disks need a directory of their own"
             )
-        if owner != self._owner:
+        if owner is not None and owner != self._owner:
             raise PathUnusable(str(self._directory), f"holds the scratch disks of {owner}")
+
+    def _entries(self) -> list[str]:
+        """What is in the directory, but for what any file system has, and a mark that is being written."""
+        names = (each.name for each in self._directory.iterdir()) if self._directory.exists() else ()
+        return sorted(name for name in names if name != _OF_FILE_SYSTEMS and not name.startswith(f".{MARK}."))
+
+    def _marked(self) -> str | None:
+        """The resource whose disks the directory holds; None before there are any."""
+        try:
+            return (self._directory / MARK).read_text(encoding="utf-8").strip()
+        except FileNotFoundError:
+            return None
+
+    def _mark(self) -> None:
+        """Mark the directory before anything else is in it. The mark is never there without its content."""
+        if self._marked() is not None:
+            return
+        mark = self._directory / MARK
+        temporary = write_beside(mark, f"{self._owner}\n".encode())
+        try:
+            with contextlib.suppress(FileExistsError):  # the directory belongs to the first that marks it
+                os.link(temporary, mark)
+        finally:
+            temporary.unlink()
+        sync_directory(self._directory)
+        self._check_directory()
