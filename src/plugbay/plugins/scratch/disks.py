@@ -171,20 +171,6 @@ class Disks:
         finally:
             os.close(descriptor)
 
-    def _mark(self) -> None:
-        """Mark the directory, before anything else is in it. The mark is never without content, and never changes."""
-        mark = self._directory / MARK
-        if mark.exists():
-            return
-        temporary = write_beside(mark, f"{self._owner}\n".encode())
-        try:
-            with contextlib.suppress(FileExistsError):  # whichever is first has the directory
-                os.link(temporary, mark)
-        finally:
-            temporary.unlink()
-        sync_directory(self._directory)
-        self._check_directory()
-
     def _check_directory(self) -> None:
         try:
             entries = self._entries()  # before the mark is looked for, which is there first
