@@ -2,7 +2,8 @@
 
 ``log`` is written; full, it becomes ``log.1``, then ``log.2`` and so on, and the oldest are removed. A number is given
 once, so that readers know what comes after what. Their lines are those of CRI: ``TIME STREAM TAG TEXT``, where the tag
-``P`` says that the next line goes on with the text, and ``F`` that it ends here. Output is written as it comes.
+``P`` says that the next line goes on with the text, and ``F`` that it ends here. Output is written as it comes, and a
+line is cut only where the container pauses amid it, or where a line of the log would get too long.
 The container never waits for room on the disk: output that cannot be written is dropped, and a line in the log says so
 later.
 
@@ -12,6 +13,7 @@ Source: CRI ``docs``, ``kubelet-cri-logging.md``.
 from __future__ import annotations
 
 import os
+import select
 import time
 
 TYPE_CHECKING = False
@@ -49,6 +51,8 @@ class Output:
         self._size = 0
         self._is_at_start = True
         self._is_mid_line = False
+        self._begun: dict[int, bytes] = {}
+        """The beginning of a line, by the source from which its rest is read next."""
         self._lost = 0
         self._problem = OSError()
         self.sources: dict[int, int] = {}
@@ -66,25 +70,34 @@ class Output:
 
     def pump(self, source: int, chunks: int = _TURN_CHUNKS) -> bool:
         """Write what is there to be read, but let others have a turn; False when nothing can come any more."""
+        stream = self.sources[source]
         for _ in range(chunks):
+            begun = self._begun.pop(source, b"")
             try:
-                chunk = os.read(source, self._chunk_bytes)
+                chunk = os.read(source, self._chunk_bytes - len(begun))
             except BlockingIOError:
+                self._keep(stream, begun)
                 return True
             except OSError:
-                return False  # a terminal that no process has any more
+                chunk = b""  # a terminal that no process has any more
             if not chunk:
+                self._keep(stream, begun)
                 return False
-            stream = self.sources[source]
             if self.copy is not None:
                 self.copy(stream, chunk)
+            chunk = begun + chunk
+            if len(chunk) == self._chunk_bytes and (end := chunk.rfind(b"\n") + 1):
+                chunk, self._begun[source] = chunk[:end], chunk[end:]  # the rest of a line is likely to be there
             self._keep(stream, chunk)
+        if not _can_be_read(source):  # else there is another turn
+            self._keep(stream, self._begun.pop(source, b""))
         return True
 
     def finish(self) -> None:
         """Write what is left of a container that has ended."""
         for source in self.sources:
             self.pump(source, _LAST_CHUNKS)
+            self._keep(self.sources[source], self._begun.pop(source, b""))
         self._tell_loss()
 
     def _keep(self, stream: int, chunk: bytes) -> None:
@@ -160,6 +173,12 @@ class Output:
                 os.unlink(f"{_LOG}.{oldest}", dir_fd=self._here)
             except OSError:
                 pass  # it is gone, or stays until the container goes
+
+
+def _can_be_read(source: int) -> bool:
+    ready = select.poll()
+    ready.register(source, select.POLLIN)
+    return bool(ready.poll(0))
 
 
 def lines_of(stream: int, chunk: bytes) -> bytes:

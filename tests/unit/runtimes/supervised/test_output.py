@@ -55,6 +55,23 @@ def test_a_rotation_that_fails_once_is_tried_again(
     assert texts(tmp_path / "log") == [f"{5:029}"]
 
 
+def test_a_line_whose_rest_is_there_is_not_cut(output: Output, tmp_path: Path) -> None:
+    source = next(iter(output.sources))
+    os.write(output.given[0], b"".join(b"%07d\n" % number for number in range(100)) + b"end")
+    for _ in range(4):
+        assert output.pump(source, chunks=1)
+        assert not ends_mid_line((tmp_path / "log").read_bytes())
+    output.pump(source)
+    assert texts(tmp_path / "log")[-1] == "end"
+    assert all(len(text) == 7 for path in (*rotated(tmp_path / "log"), tmp_path / "log") for text in texts(path)[:-1])
+
+
+def test_what_fills_a_turn_is_written_although_its_line_goes_on_later(output: Output, tmp_path: Path) -> None:
+    os.write(output.given[0], b"a\n" + b"b" * 168)
+    output.pump(next(iter(output.sources)), chunks=1)
+    assert (tmp_path / "log").read_bytes().endswith(b" stdout P " + b"b" * 168 + b"\n")
+
+
 def test_lines_say_their_time_their_stream_and_whether_they_go_on(output: Output, tmp_path: Path) -> None:
     stdout, stderr = output.sources
     for descriptor, source, text in (
