@@ -117,9 +117,11 @@ async def test_pods_are_applied(root: Path) -> None:
         assert entry["fieldsV1"]["f:metadata"] == {"f:labels": {"f:app": {}}}
         status, same, _ = await ask("PATCH", POD, pod(app="x"), kind=APPLY, fieldManager="me")
         assert (status, same["metadata"]["managedFields"]) == (200, made["metadata"]["managedFields"])
-        status, other, _ = await ask("PATCH", POD, pod("other", app="x"), kind=APPLY, fieldManager="me")
-        assert (status, other["reason"]) == (422, "Invalid")
-        assert "image" in other["message"]
+        other = pod(app="x")
+        other["spec"]["containers"][0]["command"] = ["other"]
+        status, refused, _ = await ask("PATCH", POD, other, kind=APPLY, fieldManager="me")
+        assert (status, refused["reason"]) == (422, "Invalid")
+        assert "command" in refused["message"]
         labels = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"tier": "t"}}}
         _, both, _ = await ask("PATCH", POD, labels, kind=APPLY, fieldManager="you")
         assert both["metadata"]["labels"] == {"app": "x", "tier": "t"}

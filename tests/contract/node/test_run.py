@@ -322,13 +322,16 @@ async def test_hooks_and_deadline_with_real_processes(root: Path, tmp_path: Path
         await node.gone("hooked")
 
 
-async def test_a_pod_is_put_once_and_changes_its_labels_only(root: Path) -> None:
+async def test_a_pod_that_is_put_again_changes_its_labels_only(root: Path) -> None:
     def put(value: Json) -> Any:
         return node.client.replace(f"{PODS}/{name_of(value)}", value)
 
     async with running_node(root) as node:
         manifest = pod("kept")
-        created = await asyncio.to_thread(put, manifest)
+        with pytest.raises(RequestRefused, match='pods "kept" not found') as caught:
+            await asyncio.to_thread(put, manifest)
+        assert caught.value.reason == "NotFound"
+        created = await node.create(manifest)
         running = await node.pod_in("kept", "Running")
         assert created["metadata"]["uid"] == running["metadata"]["uid"]
         same = await asyncio.to_thread(put, manifest)

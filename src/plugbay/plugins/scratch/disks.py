@@ -186,7 +186,7 @@ class Disks:
             raise PathUnusable(str(self._directory), f"holds the scratch disks of {owner}")
 
     def _entries(self) -> list[str]:
-        """What is in the directory, but for what any file system has, and a mark that is being written."""
+        """The names in the directory, but for those that any file system has, and for a mark that is being written."""
         names = (each.name for each in self._directory.iterdir()) if self._directory.exists() else ()
         return sorted(name for name in names if name != _OF_FILE_SYSTEMS and not name.startswith(f".{MARK}."))
 

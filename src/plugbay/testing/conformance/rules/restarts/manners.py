@@ -173,7 +173,7 @@ def _remove_tree(directory: Path) -> None:
 @rule(
     701,
     "The plugin registers again when the kubelet's socket is made anew",
-    RuleSeverity.SHOULD,
+    RuleSeverity.INFO,
     source=f"{_DOCS}: a plugin may watch its own socket instead, which a new kubelet deletes",
     scene=NEW_SOCKET,
 )
