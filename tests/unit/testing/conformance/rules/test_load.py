@@ -10,7 +10,7 @@ from plugbay.model.edits import ContainerEdits
 from plugbay.testing.conformance.probe.answers import CallSeen
 from plugbay.testing.conformance.reasons import NotApplicable
 from plugbay.testing.conformance.rules.load import parallel, usage
-from plugbay.testing.conformance.rules.load.parallel import CrowdSeen, ParallelSeen
+from plugbay.testing.conformance.rules.load.parallel import Beside, CrowdSeen, ParallelSeen
 from plugbay.testing.conformance.rules.load.usage import IdleSeen, RestartsSeen
 from plugbay.testing.conformance.subject.usage import ResourceUsage
 
@@ -69,9 +69,10 @@ def test_an_idle_plugin_does_nothing_much() -> None:
 def test_a_call_waits_for_another_if_it_takes_as_long() -> None:
     slow: CallSeen[tuple[ContainerEdits, ...]] = CallSeen((), None, 0.5)
     quick: CallSeen[tuple[ContainerEdits, ...]] = CallSeen((), None, 0.01)
-    assert list(parallel.holds_up_nothing.judge(ParallelSeen("a", slow, (), ANSWERED))) == []
-    assert list(parallel.holds_up_nothing.judge(ParallelSeen("a", slow, (), LATE))) == [
-        "GetDevicePluginOptions waited 400 ms for an Allocate, which takes 500 ms"
+    assert list(parallel.holds_up_nothing.judge(ParallelSeen("a", slow, (), Beside(ANSWERED, 0.45)))) == []
+    assert list(parallel.holds_up_nothing.judge(ParallelSeen("a", slow, (), Beside(LATE, 0.9)))) == []
+    assert list(parallel.holds_up_nothing.judge(ParallelSeen("a", slow, (), Beside(LATE, 0.45)))) == [
+        "GetDevicePluginOptions took 400 ms during an Allocate that was over after 450 ms"
     ]
     with pytest.raises(NotApplicable, match="too little"):
         list(parallel.holds_up_nothing.judge(ParallelSeen("a", quick, (), None)))
