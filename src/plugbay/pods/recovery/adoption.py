@@ -64,10 +64,14 @@ def _adopt(
 def _running(container: ContainerRecord, instance: ContainerState, spec: Container) -> Running:
     """``instance``, as ready as its probes found it before; a hook that ran then is not run again.
 
+    Its image is taken to be the one that the pod names, unless it is recorded: an earlier version recorded none, and
+    let it not be changed, and a node that is killed just after the start records nothing.
+
     Source: kubelet 1.36 ``prober_manager.go``: since 1.35 a container stays started and ready across a restart.
     """
-    known = container.state
-    if isinstance(known, Running) and known.id == instance.id and known.startup is not Startup.POST_START:
-        return replace(known, started_at=instance.started_at, image_id=instance.image_id)
-    image = known.image if isinstance(known, Running) and known.id == instance.id else None
+    state = container.state
+    known = state if isinstance(state, Running) and state.id == instance.id else None
+    image = spec.image if known is None or known.image is None else known.image
+    if known is not None and known.startup is not Startup.POST_START:
+        return replace(known, started_at=instance.started_at, image_id=instance.image_id, image=image)
     return Running(instance.id, instance.started_at, step_after_hook(spec), instance.image_id, image=image)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -40,7 +41,7 @@ def container(state: Waiting | Running | Terminated, attempt: int, last: Termina
     return ContainerRecord(ContainerKind.APP, state, last, attempt)
 
 
-RUNS_0 = Running(ContainerId("c_0"), T0, image_id="i@1")
+RUNS_0 = Running(ContainerId("c_0"), T0, image_id="i@1", image="i")
 WAITS = Waiting("ContainerCreating")
 BACKS_OFF = Waiting("CrashLoopBackOff")
 
@@ -49,6 +50,18 @@ BACKS_OFF = Waiting("CrashLoopBackOff")
     ("known", "instances", "expected"),
     [
         pytest.param(container(RUNS_0, 0), [instance(0, RunState.RUNNING)], container(RUNS_0, 0), id="runs as it did"),
+        pytest.param(
+            container(replace(RUNS_0, image="h"), 0),
+            [instance(0, RunState.RUNNING)],
+            container(replace(RUNS_0, image="h"), 0),
+            id="runs with the image of before",
+        ),
+        pytest.param(
+            container(replace(RUNS_0, image=None), 0),
+            [instance(0, RunState.RUNNING)],
+            container(RUNS_0, 0),
+            id="runs, and its image was not recorded",
+        ),
         pytest.param(container(WAITS, -1), [], container(WAITS, -1), id="never started"),
         pytest.param(
             container(WAITS, -1), [instance(0, RunState.RUNNING)], container(RUNS_0, 0), id="started, not yet recorded"
@@ -93,7 +106,7 @@ BACKS_OFF = Waiting("CrashLoopBackOff")
 def test_the_runtime_knows_what_became_of_a_container(
     known: ContainerRecord, instances: list[ContainerState], expected: ContainerRecord
 ) -> None:
-    pod = Pod("p", PodSpec(containers=(Container(NAME),)), uid=PodUid("u"))
+    pod = Pod("p", PodSpec(containers=(Container(NAME, image="i"),)), uid=PodUid("u"))
     record = new_record(pod, created_at=T0).with_container(NAME, known)
     assert adopt(record, instances, now=NOW).containers[NAME] == expected
 
@@ -106,7 +119,7 @@ def test_the_runtime_knows_what_became_of_a_container(
         pytest.param(
             container(WAITS, -1),
             0,
-            container(Running(ContainerId("c_0"), T0, image_id="i@1"), 0),
+            container(RUNS_0, 0),
             id="was just started",
         ),
     ],
@@ -114,6 +127,6 @@ def test_the_runtime_knows_what_became_of_a_container(
 def test_what_cannot_be_read_is_as_it_was_or_runs(
     known: ContainerRecord, attempt: int, expected: ContainerRecord
 ) -> None:
-    pod = Pod("p", PodSpec(containers=(Container(NAME),)), uid=PodUid("u"))
+    pod = Pod("p", PodSpec(containers=(Container(NAME, image="i"),)), uid=PodUid("u"))
     record = new_record(pod, created_at=T0).with_container(NAME, known)
     assert adopt(record, [instance(attempt, RunState.UNKNOWN)], now=NOW).containers[NAME] == expected

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from plugbay.errors import ContainerStartError, ImmutablePod
-from plugbay.model.ids import PodUid
+from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.pods import Pod, RestartPolicy
 from plugbay.model.requests import ContainerKind
-from plugbay.pods.record import FILE, HASH_ANNOTATION, SOURCE_ANNOTATION, PodRecord, Running
+from plugbay.pods.record import (
+    FILE,
+    HASH_ANNOTATION,
+    SOURCE_ANNOTATION,
+    ContainerRecord,
+    PodRecord,
+    Running,
+    Waiting,
+)
 from plugbay.pods.status import PodPhase, pod_status
+from plugbay.runtimes.port import ContainerId
 from plugbay.testing.fake_node import FakeNode
 from plugbay.testing.pod_values import container, is_in, pod, runs, state_of, waits_for
+
+T0 = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -120,6 +132,23 @@ async def test_an_image_that_changed_before_a_restart_of_the_node_is_run_after_i
         await engine.update(record, with_image(record.pod, "j:1"))
     node.runtime.deaf.clear()
     async with node.engine():
+        await node.until(runs(1, "c"))
+    assert images_started(node) == ["i", "j:1"]
+
+
+@pytest.mark.parametrize("state", [Running(ContainerId("p_c_0"), T0), Waiting("ContainerCreating")])
+async def test_a_container_whose_image_was_not_recorded_is_started_anew_too(
+    node: FakeNode, state: Running | Waiting
+) -> None:
+    """An earlier version recorded no image; a node that is killed just after the start has recorded nothing."""
+    async with node.engine() as engine:
+        await engine.create(pod())
+        record = await node.until(runs(0, "c"))
+    name = ContainerName("c")
+    node.kept.save_pod(record.with_container(name, ContainerRecord(ContainerKind.APP, state)))
+    async with node.engine() as engine:
+        record = await node.until(runs(0, "c"))
+        await engine.update(record, with_image(record.pod, "j:1"))
         await node.until(runs(1, "c"))
     assert images_started(node) == ["i", "j:1"]
 
