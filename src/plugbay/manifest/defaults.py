@@ -71,6 +71,7 @@ _VOLUME: Final = _Defaults(
         "secret": _Defaults(_MODE),
     }
 )
+_CONTAINERS: Final = ("containers", "initContainers")
 _SPEC: Final = _Defaults(
     missing={"securityContext": {}, "terminationGracePeriodSeconds": DEFAULT_GRACE_PERIOD_S},
     empty={
@@ -78,9 +79,8 @@ _SPEC: Final = _Defaults(
         "restartPolicy": RestartPolicy.ALWAYS.value,
         "schedulerName": DEFAULT_SCHEDULER,
     },
-    below={"containers": _CONTAINER, "initContainers": _CONTAINER, "volumes": _VOLUME},
+    below={**dict.fromkeys(_CONTAINERS, _CONTAINER), "volumes": _VOLUME},
 )
-_CONTAINERS: Final = ("containers", "initContainers")
 
 
 def with_pod_defaults(pod: Json) -> Json:
@@ -94,7 +94,7 @@ def with_pod_defaults(pod: Json) -> Json:
 def with_spec_defaults(spec: Json) -> Json:
     """The specification of a pod template with the defaults that templates have too."""
     filled = _filled(spec, _SPEC)
-    for name in ("containers", "initContainers"):
+    for name in _CONTAINERS:
         if isinstance(containers := filled.get(name), list):
             filled[name] = [_with_pull_policy(each) for each in containers]
     if isinstance(volumes := filled.get("volumes"), list):
