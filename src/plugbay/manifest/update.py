@@ -16,7 +16,7 @@ from plugbay.manifest.defaults import with_pod_defaults
 from plugbay.manifest.placement_update import updated_placement
 from plugbay.model.field_path import FieldPath, field_text
 from plugbay.model.images import default_pull_policy
-from plugbay.model.pods import Container, Pod, PodSpec
+from plugbay.model.pods import Container, Pod, PodSpec, without_empty
 
 _ABSENT = object()
 
@@ -100,8 +100,11 @@ def _updated_deadline(before: int | None, wanted: int | None) -> int | None:
 
 
 def _complete(pod: Pod) -> Json:
-    """A pod that names a default is the one that leaves it out."""
-    return with_pod_defaults(pod_to_v1(pod))
+    """A pod that names a default is the one that leaves it out; so is one with empty mappings, which say nothing.
+
+    An earlier version left out those that are shown now, and its pods are still updated with their manifests.
+    """
+    return with_pod_defaults(pod_to_v1(without_empty(pod)))
 
 
 def _differences(one: object, other: object, path: FieldPath) -> Iterator[FieldPath]:

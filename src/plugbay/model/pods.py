@@ -229,6 +229,11 @@ def with_identity(pod: Pod, *, uid: PodUid, suffix: str) -> Pod:
     return replace(pod, name=name, uid=pod.uid or uid)
 
 
+def without_empty(pod: Pod) -> Pod:
+    """``pod`` without its empty mappings, which say nothing."""
+    return replace(pod, unused={path: value for path, value in pod.unused.items() if value != {}})
+
+
 def pod_request(pod: Pod, *, without: Collection[str] = ()) -> PodRequest:
     """The request of ``pod`` to a device manager: the extended resources among its limits, zero amounts included.
 

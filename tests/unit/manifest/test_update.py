@@ -1,5 +1,6 @@
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,17 @@ def test_a_pod_that_names_the_defaults_is_not_another_one() -> None:
     assert explicit.spec != pod().spec
     assert updated(THERE, replace(explicit, labels={"a": "1"})) == THERE
     assert updated(replace(explicit, labels={}), replace(pod(), labels={"a": "1"})).spec == explicit.spec
+
+
+def test_a_pod_that_has_empty_mappings_is_not_another_one() -> None:
+    """An earlier version did not store them, and the manifest of such a pod may be applied again."""
+    empty = pod_to_v1(pod())
+    spec: Any = empty["spec"]
+    spec["affinity"] = spec["containers"][0]["securityContext"] = spec["containers"][0]["lifecycle"] = {}
+    explicit = pod_from_v1(empty)
+    assert explicit != pod()
+    assert updated(THERE, replace(explicit, labels={"a": "1"})) == THERE
+    assert updated(explicit, replace(pod(), labels={"a": "1"})).unused == explicit.unused
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from plugbay.errors import InvalidManifest
 from plugbay.manifest import pod_to_v1
 from plugbay.model.ids import PodUid
 from plugbay.model.placement import Placement
-from plugbay.model.pods import Pod
+from plugbay.model.pods import Pod, without_empty
 from plugbay.model.taints import TOLERATES_ANY_EVICTION
 from plugbay.pods.record import FILE, HASH_ANNOTATION, SOURCE_ANNOTATION
 
@@ -32,7 +32,7 @@ def static_pod(pod: Pod, *, path: Path, node: str) -> Pod:
     It has the UID that its manifest brings, as with a kubelet, or one made of what the manifest says.
     """
     digest = hashlib.md5(usedforsecurity=False)
-    for part in (node, str(path), json.dumps(pod_to_v1(_without_empty(pod)), sort_keys=True)):
+    for part in (node, str(path), json.dumps(pod_to_v1(without_empty(pod)), sort_keys=True)):
         digest.update(f"{part}\0".encode(errors="surrogatepass"))
     content = digest.hexdigest()
     uid = pod.uid or PodUid(content)
@@ -46,11 +46,6 @@ def static_pod(pod: Pod, *, path: Path, node: str) -> Pod:
         annotations={**pod.annotations, **annotations},
         spec=replace(pod.spec, node_name=node, placement=_never_driven_away(pod.spec.placement)),
     )
-
-
-def _without_empty(pod: Pod) -> Pod:
-    """``pod`` without its empty mappings, which say nothing."""
-    return replace(pod, unused={path: value for path, value in pod.unused.items() if value != {}})
 
 
 def _never_driven_away(placement: Placement) -> Placement:
