@@ -43,7 +43,7 @@ _OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 }
 _MOST_CHARACTERS: Final = 1024
 _MOST_BRANCHES: Final = 64
-"""The most ways that unions in one path lead to together: each union multiplies them."""
+"""The most ways that unions in one path, or in one of a filter, lead to together: each union multiplies them."""
 
 
 class _Every(Enum):
@@ -117,11 +117,7 @@ def parse_path(text: str) -> JsonPath:
     """
     if len(text) > _MOST_CHARACTERS:
         raise _unknown(f"{text[:_MOST_CHARACTERS]}...")
-    path = _parsed(text if text.startswith((".", "[")) else f".{text}", text)
-    branches = math.prod(len(step.members) for step in path if isinstance(step, _Union))
-    if branches > _MOST_BRANCHES or path.count(_Descent.ANYWHERE) > 1:
-        raise _unknown(text)  # it could lead to more values than there is memory for
-    return path
+    return _parsed(text if text.startswith((".", "[")) else f".{text}", text)
 
 
 def find(value: object, path: JsonPath) -> str | None:
@@ -167,6 +163,9 @@ def _parsed(bare: str, text: str) -> JsonPath:
             steps.append(_filter(match["filter"], text))
         else:
             steps.append(_in_brackets(match["inside"], text))
+    branches = math.prod(len(step.members) for step in steps if isinstance(step, _Union))
+    if branches > _MOST_BRANCHES or steps.count(_Descent.ANYWHERE) > 1:
+        raise _unknown(text)  # it could lead to more values than there is memory for
     return tuple(steps)
 
 

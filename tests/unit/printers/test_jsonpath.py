@@ -70,6 +70,7 @@ def test_a_path_leads_to_values(path: str, found: list[object]) -> None:
     [
         *("", ".", ".a[", ".a[]", ".a[ ]", ".a[x]", ".a[1:2:0]", ".a[1:2:3:4]", ".a['b'c]", ".a[?(b==1)]", ".a[?()]"),
         *(".a[?(@.b=~1)]", ".a[?(@.b==c)]", "..a..b", "...", ".a..", ".a" * 600, "[0,1]" * 7),
+        *(".a[?(@..b..c)]", f".a[?(@{'[0,1]' * 7})]", f".a[?(@.b==@{'[0,1]' * 7})]"),
     ],
 )
 def test_what_is_not_a_path_is_refused(path: str) -> None:
