@@ -74,11 +74,18 @@ def test_texts_that_have_not_their_format(form: str, text: str) -> None:
     assert not is_formatted(text, {"type": "string", "format": form})
 
 
+def test_nothing_is_printed_of_a_hostname(capfd: pytest.CaptureFixture[str]) -> None:
+    assert is_formatted("burrow.example.com", {"type": "string", "format": "hostname"})
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize("form", sorted(GOOD))
 def test_long_texts_are_checked_in_linear_time(form: str) -> None:
     started = time.thread_time()
-    for part in ("1", "a", ".", ":", "/", "a.", "1 ", "a@", "%20", "<", "=", "0:"):
+    for part in ("1", "a", ".", ":", "/", "a.", "1 ", "a@", "%20", "<", "=", "0:", " "):
         is_formatted(part * (200_000 // len(part)), {"type": "string", "format": form})
+    is_formatted("a@" + " " * 200_000 + "<", {"type": "string", "format": form})
+    is_formatted("a@" + "\N{EM SPACE}" * 200_000 + "<", {"type": "string", "format": form})
     assert time.thread_time() - started < 3
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from plugbay.documents import Json
 from plugbay.model import dns
+from plugbay.node.api.stored.custom.patterns import compiled
 from plugbay.printers import v1
 
 _HOSTNAME: Final = (
@@ -34,7 +35,7 @@ _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+(%25[^\[\]]+)?\]|[^\x00-\x20\"<>\\^`{|}/?#@\[\]:]*)(:[0-9]*)?")
 _ATOM: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\-\x80-\U0010ffff]+"
 _ADDRESS: Final = rf"(?:{_ATOM}(?:\.{_ATOM})*|\"(?:[^\"\\]|\\.)+\")@(?:{_ATOM}(?:\.{_ATOM})*|\[[0-9A-Fa-f.:]+\])"
-_EMAIL: Final = re.compile(rf"\s*(?:{_ADDRESS}|[^<>@]*<{_ADDRESS}>)\s*")
+_EMAIL: Final = re.compile(rf"{_ADDRESS}|[^<>@]*<{_ADDRESS}>")
 _CARD: Final = re.compile(
     r"4[0-9]{12}([0-9]{3})?|5[1-5][0-9]{14}|6(011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}|3(0[0-5]|[68][0-9])[0-9]{11}"
     r"|(2131|1800|35\d{3})\d{11}",
@@ -50,9 +51,7 @@ def _matches(pattern: str) -> Callable[[str], bool]:
 
 
 def _is_hostname(text: str) -> bool:
-    import re2  # few schemas have this format
-
-    if len(text.encode()) > _MOST_HOSTNAME or not re2.search(_HOSTNAME, text):
+    if len(text.encode()) > _MOST_HOSTNAME or not compiled(_HOSTNAME).search(text):
         return False
     return all(len(label.encode()) <= _MOST_LABEL for label in text.split("."))
 
@@ -108,7 +107,7 @@ def _is_request_uri(text: str) -> bool:
 
 
 def _is_email(text: str) -> bool:
-    return _EMAIL.fullmatch(text) is not None
+    return _EMAIL.fullmatch(text.strip()) is not None
 
 
 def _is_date(text: str) -> bool:

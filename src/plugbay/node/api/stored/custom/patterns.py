@@ -22,10 +22,10 @@ def pattern_problems(schema: Json, path: str) -> list[FieldProblem]:
     """The problem with the pattern of a schema, if there is one."""
     if not (pattern := v1.text(schema, "pattern")):
         return []
-    import re2  # few schemas have patterns
+    import re2
 
     try:
-        _compiled(pattern)
+        compiled(pattern)
     except re2.error as error:
         return [invalid(f"{path}.pattern", pattern, f"must be a valid regular expression, but isn't: {_words(error)}")]
     return []
@@ -38,16 +38,21 @@ def mismatch(value: str, schema: Json) -> str:
     import re2
 
     try:
-        compiled = _compiled(pattern)
+        expression = compiled(pattern)
     except re2.error:  # an older plugbay took the definition
         return f"should match '{pattern}', which is not a valid regular expression"
-    if compiled.programsize * len(value.encode()) > _MOST_STEPS:
+    if expression.programsize * len(value.encode()) > _MOST_STEPS:
         return f"should match '{pattern}', and is too long to be held against it"
-    return "" if compiled.search(value) else f"should match '{pattern}'"
+    return "" if expression.search(value) else f"should match '{pattern}'"
 
 
-def _compiled(pattern: str) -> Any:
-    import re2
+def compiled(pattern: str) -> Any:
+    """The expression of a pattern, which prints nothing when it matches in less memory, and slower.
+
+    Raises:
+        re2.error: it is not a regular expression.
+    """
+    import re2  # few schemas have patterns
 
     options = re2.Options()
     options.log_errors = False
