@@ -23,6 +23,9 @@ requests = pytest.importorskip("requests")
 schemathesis = pytest.importorskip("schemathesis")
 checks = pytest.importorskip("schemathesis.checks")
 
+# The node runs in this process, and draws random numbers for its waits and for names whenever it likes.
+pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
+
 CHECKS: Final = (
     "not_a_server_error",
     "status_code_conformance",
