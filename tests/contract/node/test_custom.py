@@ -474,6 +474,9 @@ async def test_custom_resources_are_scaled(root: Path) -> None:
         assert (changed.status, changed.value["spec"]) == (200, {"replicas": 5})
         assert (await ask("GET", f"{GOPHERS}/g")).value["spec"]["depth"] == 5
         assert (await ask("PUT", f"{GOPHERS}/g/scale", scale)).status == 409, "it has been changed since"
+        for meant, code in (({"name": "h"}, 400), ({"namespace": "lab"}, 400), ({"uid": "1"}, 409), ({}, 200)):
+            wanted = {"metadata": meant, "spec": {"replicas": 6}}
+            assert (await ask("PUT", f"{GOPHERS}/g/scale", wanted)).status == code
         for number in (-1, 10):
             refused = await ask("PATCH", f"{GOPHERS}/g/scale", {"spec": {"replicas": number}}, kind=MERGE)
             assert refused.status == 422, "neither the scale nor the schema allows it"

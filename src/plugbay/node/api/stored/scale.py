@@ -30,7 +30,9 @@ from plugbay.printers import v1, workloads
 from plugbay.printers.workloads import selector_text
 
 _SCALE: Final = row("autoscaling/v1", "scales", "Scale", stored=StoredKind(), columns=workloads.SCALES)
-_COPIED: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+_IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion")
+"""The metadata that says which object, and which state of it, a scale is meant for."""
+_COPIED: Final = (*_IDENTITY, "creationTimestamp")
 _NEGATIVE: Final = "must be greater than or equal to 0"
 
 
@@ -73,8 +75,8 @@ class ScaleRoutes:
         if number < 0:
             check_problems(_SCALE, v1.name(before), [invalid("spec.replicas", number, _NEGATIVE)])
         changed = _with(before, self._fields.wanted, number)
-        version = v1.text(scale, "metadata", "resourceVersion") or v1.text(before, "metadata", "resourceVersion")
-        wanted = changed | {"metadata": v1.mapping(before, "metadata") | {"resourceVersion": version}}
+        meant = {name: text for name in _IDENTITY if (text := v1.text(scale, "metadata", name))}
+        wanted = changed | {"metadata": v1.mapping(before, "metadata") | meant}
         writer = FieldWriter(writer_of(request).manager, "scale")
         after = await self._writer.update(
             self._resource, before, wanted, writer=writer, rehearsal=is_rehearsal(request)
