@@ -26,7 +26,7 @@ from plugbay.model.assignments import Assignment, AssignmentKey
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.plugins.scratch import disks as disks_module
 from plugbay.plugins.scratch.config import layout_of
-from plugbay.plugins.scratch.disks import Disks
+from plugbay.plugins.scratch.disks import MARK, Disks
 from plugbay.plugins.scratch.plugin import ScratchPlugin, scratch_plugins
 
 LOOPS = LoopDevices(Path("/dev"), Path("/sys"))
@@ -442,6 +442,22 @@ def test_directory_is_of_the_resource_that_took_it_first(tmp_path: Path) -> None
         lambda machine: take(machine, RESOURCE), lambda machine: take(machine, "example.com/other"), tmp_path
     )
     assert len(set(taken)) == len(taken)
+
+
+def test_directory_whose_mark_lost_its_content_is_taken_once_it_says_whose_it_is(tmp_path: Path) -> None:
+    """A crash of plugbay before it marked directories whole, or a full disk."""
+    newcomer = Newcomer(tmp_path)
+    newcomer.attach()
+    mark = newcomer.directory / MARK
+    mark.write_bytes(b"")
+    with pytest.raises(PathUnusable) as caught:
+        newcomer.start()
+    assert str(caught.value) == (
+        f"{newcomer.directory}: cannot hold scratch disks: {MARK} in it is empty, as an earlier version may have left "
+        f"it in a crash; if its disks are those of {RESOURCE}, write that name into it"
+    )
+    mark.write_text(f"{RESOURCE}\n")
+    newcomer.start()
 
 
 @pytest.mark.root

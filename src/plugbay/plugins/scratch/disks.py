@@ -182,6 +182,12 @@ class Disks:
             raise PathUnusable(
                 str(self._directory), f"holds {entries[0]!r}; scratch disks need a directory of their own"
             )
+        if owner == "":
+            raise PathUnusable(
+                str(self._directory),
+                f"cannot hold scratch disks: {MARK} in it is empty, as an earlier version may have left it in a crash; "
+                f"if its disks are those of {self._owner}, write that name into it",
+            )
         if owner is not None and owner != self._owner:
             raise PathUnusable(str(self._directory), f"holds the scratch disks of {owner}")
 
