@@ -345,6 +345,8 @@ WHOLE = ("{name: x, mountPath: /cfg}", "{name: x, configMap: {name: pools}}")
             "{name: x, configMap: {name: pools, items: [{key: pool-b.yaml, path: x/y.yaml}]}}",
             "pool-b",
         ),
+        ("[--config=/cfg/pool-b.yaml]", WHOLE[0], "{name: x, configMap: {name: pools, items: []}}", "pool-b"),
+        ("[--config=/cfg/pool-b.yaml]", WHOLE[0], "{name: x, configMap: {name: pools, items: null}}", "pool-b"),
         ("[--config=/c.yaml]", "{name: x, mountPath: /c.yaml, subPath: pool-a.yaml}", WHOLE[1], "pool-a"),
         (
             "[--config=/cfg/pool-a.yaml]",
@@ -385,6 +387,21 @@ def test_config_file_of_squat_is_asked_for(tmp_path: Path, capsys: pytest.Captur
     entries = yaml.safe_load(files["data"]["devices.yaml"])["devices"]
     assert [each["name"] for each in entries] == ["pool-b"]
     assert "pool-a.yaml:1: the whole: NOT TAKEN OVER: the plugin does not read this file" in err
+
+
+@pytest.mark.parametrize("content", ["''", "'# nothing yet'", "'null'"])
+@pytest.mark.parametrize(
+    ("args", "mount"), [("[--config=/cfg/config.yaml]", WHOLE[0]), ("[]", "{name: x, mountPath: /work}")]
+)
+def test_config_file_of_squat_with_nothing_in_it_is_not_asked_for(
+    args: str, mount: str, content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = MOUNTED.partition("---")[0].replace("ARGS", args).replace("MOUNT", mount).replace("VOLUME", WHOLE[1])
+    config_map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: pools}\n"
+    (tmp_path / "f").write_text(f"{text}---\n{config_map}data: {{config.yaml: {content}}}\n")
+    assert run(["migrate", str(tmp_path / "f"), *IMAGE]) != 0
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "plugbay: error: nothing of it can be served by plugbay today, so nothing is printed\n")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import posixpath
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from plugbay.documents.texts import read_documents
+from plugbay.documents.texts import Document, read_documents
 from plugbay.errors import InvalidDocument, UsageError
 from plugbay.model.field_path import FieldPath
 from plugbay.sdk.deploying.migrating import workloads
@@ -97,18 +97,19 @@ class SquatConfigs:
                 file.config_map.note(NoteKind.OTHERWISE, (field,), "it has the name of the DaemonSet")
             file.config_map.note(NoteKind.LEFT, ("data", file.key), _UNREAD)
 
-    def _read(self, place: str) -> ForeignSettings | None:
+    def _read(self, place: str) -> ForeignSettings:
         file = self._files[place]
         if not place.endswith(_READ):
             raise UsageError(
                 f"{file.config_map.source}: {file.key}: only YAML and JSON are read; write it in one of them"
             )
         source = f"{file.config_map.source}: {file.key}"
-        self.inner = [ForeignSettings(each, source) for each in read_documents(file.text, source=source)]
+        documents = list(read_documents(file.text, source=source)) or [Document({}, {})]
+        self.inner = [ForeignSettings(each, source) for each in documents]
         for each in self.inner[1:]:
             each.note(NoteKind.LEFT, (), "squat's plugin reads only the first document of a file")
         file.config_map.note(NoteKind.TAKEN, ("data", file.key), "as below")
-        return next(iter(self.inner), None)
+        return self.inner[0]
 
 
 def _is_found_in(directory: str, path: str) -> bool:

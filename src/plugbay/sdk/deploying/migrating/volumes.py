@@ -72,9 +72,9 @@ def _is_named(config_map: ForeignSettings, name: str, workload: ForeignSettings)
 
 def _keys(workload: ForeignSettings, at: FieldPath, config_map: ForeignSettings) -> Mapping[str, str]:
     texts = [key for key in config_map.keys("data") if isinstance(config_map.at("data", key), str)]
-    if "items" not in workload.keys(*at):
-        return {key: key for key in texts}
     items = [(*at, "items", index) for index in workload.items(*at, "items")]
+    if not items:  # an empty list as well: an API server leaves it out
+        return {key: key for key in texts}
     chosen = {str(workload.at(*item, "path")): str(workload.at(*item, "key")) for item in items}
     return {posixpath.normpath(path): key for path, key in chosen.items() if key in texts}
 
