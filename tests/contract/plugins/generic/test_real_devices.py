@@ -143,6 +143,26 @@ async def test_a_directory_of_nodes_is_given_by_itself_or_in_cdi_by_what_is_in_i
         await until(lambda: spelt_nodes(sockets / "cdi") == {"/dev/snd/seq", "/dev/snd/timer"})
 
 
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes device nodes")
+async def test_cdi_has_what_is_now_at_any_depth_of_a_directory_of_nodes(sockets: Path) -> None:
+    group = RuleGroup(Paths((PathRule("/dev/bus/usb"),)), gifts=Gifts(cdi_kind="example.com/usb"))
+    bus = sockets / "machine/dev/bus/usb"
+    (bus / "001").mkdir(parents=True)
+    os.mknod(bus / "001/001", stat.S_IFCHR | 0o600, os.makedev(189, 0))
+    rules = GenericConfig("generic.yaml", (Entry("usb", "example.com", (group,)),))
+    async with generic_node(sockets, rules) as node:
+        plugin = await node.resource("example.com/usb")
+        await until(lambda: plugin.devices)
+        os.mknod(bus / "001/004", stat.S_IFCHR | 0o600, os.makedev(189, 3))
+        await until(lambda: spelt_nodes(sockets / "cdi") == {"/dev/bus/usb/001/001", "/dev/bus/usb/001/004"})
+        (bus / "002").mkdir()
+        os.mknod(bus / "002/001", stat.S_IFCHR | 0o600, os.makedev(189, 128))
+        await until(lambda: "/dev/bus/usb/002/001" in spelt_nodes(sockets / "cdi"))
+        (bus / "001/004").unlink()
+        await until(lambda: spelt_nodes(sockets / "cdi") == {"/dev/bus/usb/001/001", "/dev/bus/usb/002/001"})
+
+
 def spelt_nodes(directory: Path) -> set[str]:
     """The container paths of the nodes in the only CDI spec."""
     [file] = directory.glob("*.json")

@@ -56,6 +56,15 @@ def nodes_inside(files: FileTree, directory: str) -> Iterator[str]:
             yield path
 
 
+def directories_inside(files: FileTree, directory: str) -> Iterator[str]:
+    """The directory, and those in it, at every depth, in which engines look for the nodes that they give for it."""
+    yield directory
+    for name in files.names(directory):
+        path = f"{directory.rstrip('/')}/{name}"
+        if name not in NOT_LOOKED_INTO and not files.is_link(path) and files.kind(path) is FileKind.DIRECTORY:
+            yield from directories_inside(files, path)
+
+
 class HostTree:
     """The files below ``root``, where the host's root directory is mounted: ``/`` outside a container."""
 

@@ -92,14 +92,16 @@ class RuleLooks:
         """
         selected = self._select(config, news)
         self._machine.forget_links()  # udev makes them some time after the uevent
-        directories = {self._root / each.lstrip("/") for each in self._selection_of(config).directories}
+        made = self._maker.make(selected)
+        of_host = self._selection_of(config).directories | self._maker.directories
+        directories = {self._root / each.lstrip("/") for each in of_host}
         directories.update(link_directories(config, self._root / "dev"))
         if self._machine.asks_udev():
             directories.add(self._udev)
         groups = [group for entry in config.entries for group in entry.groups]
         return RuleSight(
             selected,
-            self._maker.make(selected),
+            made,
             dict(self._without_driver(selected)),
             frozenset(directories),
             any(map(self._is_silent, directories)),
