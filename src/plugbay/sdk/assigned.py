@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from plugbay.errors import CorruptCheckpoint, PathUnusable, RpcFailed
 from plugbay.model.ids import DeviceId, ResourceName
 
 if TYPE_CHECKING:
+    from plugbay.cdi.spec import Edits
     from plugbay.kubelet.paths import KubeletPaths
     from plugbay.sdk.author.modes import Modes
 
@@ -61,16 +63,17 @@ def assigned_by_checkpoint(
     from plugbay.kubelet.checkpoint import load
 
     content = load(paths.checkpoint.read_bytes(), source=str(paths.checkpoint))
+    by_cdi = cache(partial(_host_paths_by_cdi, cdi_directory))  # specs may be large, and are read for all pods at once
     assigned: dict[ResourceName, dict[DeviceId, Collection[str]]] = {}
     for entry in content.pod_device_entries or ():
-        given = _host_paths(entry.alloc_resp or b"", cdi_directory)
+        given = _host_paths(entry.alloc_resp or b"", by_cdi)
         ids = assigned.setdefault(ResourceName(entry.resource_name), {})
         for on_node in (entry.device_ids or {}).values():
             ids.update(dict.fromkeys(map(DeviceId, on_node or ()), given))
     return assigned
 
 
-def _host_paths(response: bytes, cdi_directory: Path | None) -> tuple[str, ...]:
+def _host_paths(response: bytes, by_cdi: Callable[[], Mapping[str, Sequence[str]]]) -> tuple[str, ...]:
     from plugbay.wire.convert import decode_edits  # as above
 
     try:
@@ -78,22 +81,25 @@ def _host_paths(response: bytes, cdi_directory: Path | None) -> tuple[str, ...]:
     except RpcFailed:
         return ()  # a kubelet may have kept what no plugin says
     own = (*(node.host_path for node in edits.device_nodes), *(mount.host_path for mount in edits.mounts))
-    if cdi_directory is None or not edits.cdi_devices:
-        return own
-    return (*own, *_host_paths_by_cdi(edits.cdi_devices, cdi_directory))
+    return (*own, *(path for name in edits.cdi_devices for path in by_cdi().get(name, ())))
 
 
-def _host_paths_by_cdi(names: Iterable[str], directory: Path) -> Iterator[str]:
-    """The paths of those of ``names`` that a spec still has."""
+def _host_paths_by_cdi(directory: Path | None) -> Mapping[str, Sequence[str]]:
+    """The paths of the devices that specs still have, by their names in CDI."""
+    if directory is None:
+        return {}
     from plugbay.cdi.directories import scan  # as above
 
     try:
-        devices = {str(name): entry.device.edits for name, entry in scan([directory]).devices.items()}
+        devices = scan([directory]).devices
     except PathUnusable:
-        return
-    for edits in (devices[name] for name in names if name in devices):
-        yield from (node.host_path or node.path for node in edits.device_nodes)
-        yield from (mount.host_path for mount in edits.mounts)
+        return {}
+    return {str(name): _paths_in(entry.device.edits) for name, entry in devices.items()}
+
+
+def _paths_in(edits: Edits) -> Sequence[str]:
+    nodes = (node.host_path or node.path for node in edits.device_nodes)
+    return (*nodes, *(mount.host_path for mount in edits.mounts))
 
 
 async def _by_pod_resources(paths: KubeletPaths) -> Mapping[ResourceName, Collection[DeviceId]]:
