@@ -78,7 +78,7 @@ class RuleLooks:
 
     def begin(self, held: HeldPaths) -> None:
         """Begin with the devices that pods hold, which keep their IDs."""
-        self._memory = RuleMemory(held)
+        self._memory, self._selection = RuleMemory(held), None
 
     def forget_unless(self, held: Held) -> None:
         """Forget the devices of the beginning that no pod holds any more; while no look is made."""
