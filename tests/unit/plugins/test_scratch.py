@@ -389,9 +389,9 @@ class Newcomer:
     def start(self) -> None:
         self._disks.check()
 
-    def attach(self) -> None:
+    def attach(self, offset: int = 0) -> None:
         with pytest.raises(OSError, match=os.strerror(errno.ENOTTY)):
-            self._disks.attach("disk0", FileSlice(self.directory / "disk0", 0, SIZE))
+            self._disks.attach("disk0", FileSlice(self.directory / "disk0", offset, SIZE - offset))
 
 
 def at_call(number: int, another: Callable[[], object], action: Callable[[], object]) -> bool:
@@ -442,6 +442,22 @@ def test_directory_is_of_the_resource_that_took_it_first(tmp_path: Path) -> None
         lambda machine: take(machine, RESOURCE), lambda machine: take(machine, "example.com/other"), tmp_path
     )
     assert len(set(taken)) == len(taken)
+
+
+def test_two_that_make_the_file_of_a_disk_at_once_take_nothing_from_each_other(tmp_path: Path) -> None:
+    """One has given a partition to a container before the other one goes on."""
+    written: list[Path] = []
+
+    def give_and_write(machine: Path) -> None:
+        newcomer = Newcomer(machine)
+        newcomer.attach()
+        with open(newcomer.directory / "disk0", "rb+", buffering=0) as disk:
+            disk.write(SECRET)
+        written.append(newcomer.directory / "disk0")
+
+    with_another_at_each_step(lambda machine: Newcomer(machine).attach(SIZE // 2), give_and_write, tmp_path)
+    assert all(disk.read_bytes().startswith(SECRET) and disk.stat().st_size == SIZE for disk in written)
+    assert len(written) > len(EFFECTS)
 
 
 def test_directory_whose_mark_lost_its_content_is_taken_once_it_says_whose_it_is(tmp_path: Path) -> None:

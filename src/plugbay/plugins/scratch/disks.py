@@ -165,8 +165,10 @@ class Disks:
     def _have_file(self, file: Path) -> None:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            if os.fstat(descriptor).st_size != self._size and not self._loops.of(file):
-                os.ftruncate(descriptor, 0)  # of another size, from an earlier configuration: it is not in use
+            size = os.fstat(descriptor).st_size
+            if size != self._size and not self._loops.of(file):
+                if size:  # another size, from an earlier configuration; a new file may be in use by now
+                    os.ftruncate(descriptor, 0)
                 os.ftruncate(descriptor, self._size)
         finally:
             os.close(descriptor)
