@@ -52,7 +52,7 @@ def _free(value: Any) -> Any:
 
 
 def _status(failure: RpcFailed | None) -> str:
-    return "an answer" if failure is None else f"a failure ({masked_text(str(failure))})"
+    return "an answer" if failure is None else f"a failure ({RpcFailed(failure.code, masked_text(failure.detail))})"
 
 
 def _value(call: ReplayedCall, answer: bytes | None) -> Any:

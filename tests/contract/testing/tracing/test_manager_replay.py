@@ -110,6 +110,32 @@ async def test_node_does_again_what_it_did(node_recording: Recording) -> None:
     assert list(report.lines())[-1] == f"{len(titles)} compared, all the same"
 
 
+@pytest.mark.parametrize(
+    "refusal", ["login failed: password=hunter2 for the host", "password: hunter2 is wrong, host: h1", "no power"]
+)
+async def test_masked_refusal_is_the_same_again(root: Path, tmp_path: Path, refusal: str) -> None:
+    """What is masked with a secret depends on what stands around it: the manager puts a text into one of its own."""
+    path = tmp_path / "recording.jsonl"
+    async with asyncio.timeout(60), running_node(root, record=RecordingSettings(path)) as node:
+        paths = node.config.kubelet_paths
+        async with fake_plugin(RESOURCE, paths.device_plugins / "gopher.sock", [Device(DeviceId("g1"))]) as plugin:
+            plugin.allocate_answer = refusing(RpcCode.INTERNAL, refusal)
+            await plugin.register(paths.registration_socket)
+            await node.create(pod("powerless", gophers=1, nodeName="n1"))
+            await node.pod_in("powerless", "Failed")
+    assert "hunter2" not in path.read_text(encoding="utf-8")
+    recording = read(path)
+    assert differing(await replayed(recording)) == []
+
+    def otherwise(event: Any) -> Any:
+        if isinstance(event, PodEvent) and event.step is RecordedStep.REFUSED:
+            return replace(event, problem=event.problem.replace("rpc error", "an error"))
+        return event
+
+    ((title, _),) = differing(await replayed(changed(recording, otherwise)))
+    assert title == "admit of pod default/powerless"
+
+
 async def test_other_decisions_are_told_with_their_lines(node_recording: Recording) -> None:
     def otherwise(event: Any) -> Any:
         if isinstance(event, PodEvent) and event.step is RecordedStep.ADMITTED:

@@ -8,6 +8,7 @@ from plugbay.errors import InvalidDocument, RpcCode, RpcFailed
 from plugbay.testing.tracing.comparing import compare_call, compare_registration
 from plugbay.testing.tracing.replay_plan import ReplayedCall, plan_of
 from plugbay.traffic.records import Party, TrafficEvent, TrafficRecord
+from plugbay.traffic.secret_texts import masked_text
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
 from plugbay.wire.message_values import ALLOCATE, LIST_AND_WATCH, REGISTER
 
@@ -153,6 +154,14 @@ def test_only_the_first_list_of_a_call_is_kept() -> None:
 def test_masked_values_are_the_same_as_any() -> None:
     assert compare_call(recorded(allocated(TOKEN="***")), allocated(TOKEN="geheim"), None) == []
     assert compare_call(recorded(allocated(TOKEN="***")), allocated(), None) != []
+
+
+def test_failure_with_a_secret_is_the_same_however_its_text_begins() -> None:
+    """The whole line behind a name is masked, and the name begins no line any more behind the words of gRPC."""
+    said = "password: geheim is wrong, host: h1"
+    before = recorded(None, RpcFailed(RpcCode.INTERNAL, masked_text(said)))
+    assert compare_call(before, None, RpcFailed(RpcCode.INTERNAL, said)) == []
+    assert compare_call(before, None, RpcFailed(RpcCode.UNKNOWN, said)) != []
 
 
 def test_failures_differ_by_code_and_text() -> None:

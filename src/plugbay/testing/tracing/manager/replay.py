@@ -38,6 +38,7 @@ from plugbay.testing.tracing.report import ReplayedStep, ReplayReport
 from plugbay.testing.tracing.selection import Selection
 from plugbay.traffic.file_format import RecordedLine, RecordingHeader
 from plugbay.traffic.pod_events import PodEvent, RecordedStep
+from plugbay.traffic.secret_texts import MASK, masked_text
 from plugbay.wire.grpc.channel import Channel
 from plugbay.wire.message_values import LIST_AND_WATCH, REGISTER, message_value
 from plugbay.wire.registration import Registration, encode_registration, moved_registration
@@ -226,7 +227,7 @@ class _Replay:
         except AdmissionError as error:
             now = _words(turn, f"refused: {error}")
         before = _words(turn, f"refused: {outcome.problem}") if outcome.step is RecordedStep.REFUSED else ""
-        differences = _differ(before or "admitted", now or "admitted")
+        differences = _differ_in_words(before or "admitted", now or "admitted")
         if not before and not now:
             differences = self._given_otherwise(outcome)
         self._tell_pod(turn, differences)
@@ -255,7 +256,7 @@ class _Replay:
         before = "prepared"
         if outcome.step is RecordedStep.NOT_PREPARED:
             before = _words(turn, f"not prepared: {outcome.problem}")
-        self._tell_pod(turn, _differ(before, now))
+        self._tell_pod(turn, _differ_in_words(before, now))
 
     # --- what is told -----------------------------------------------------------------------------------------------
 
@@ -307,6 +308,12 @@ def _said(failure: RpcFailed | None, otherwise: str) -> str:
 
 def _differ(before: str, now: str) -> list[str]:
     return [] if before == now else [f"{before} in the recording, {now} now"]
+
+
+def _differ_in_words(before: str, now: str) -> list[str]:
+    """As `_differ`, but up to a secret in ``before``: how much is masked with it depends on the text around it."""
+    known, mask, _ = before.partition(MASK)
+    return [] if mask and masked_text(now).startswith(known) else _differ(before, now)
 
 
 def _devices(message: bytes) -> dict[str, Any] | None:
