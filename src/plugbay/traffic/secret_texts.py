@@ -62,7 +62,7 @@ _SETTING_END: Final = re.compile(
     rf"(?:-{{0,2}}[\w.*-]{{1,64}}(?:{_QUOTE})?[ \t]?(?:=|:(?!//))|(?<=\s)--?[A-Za-z])))"
 )
 _LINE_END: Final = re.compile(r"(?=[\n\r]|\Z)")
-_BLOCK: Final = re.compile(r"[|>]?[-+\d]{0,3}[ \t]*+\n")
+_BLOCK: Final = re.compile(r"[|>]?[-+\d]{0,3}[ \t]*+\r?\n")
 """The rest of a line in YAML whose value is in the lines below."""
 _AFTER_PATH: Final = re.compile(r"/|(?:ro|rw|[zZ])(?!\w)")
 _PASSES: Final = 5
@@ -120,7 +120,9 @@ def _value(text: str, found: re.Match[str]) -> tuple[int, int, str] | None:
             return None
         if (line := _of_line(text, found)) is not None:
             return line
-    end = _end(_WORD_END if found["dashes"] else _SETTING_END, text, start)
+    is_bracketed = text.startswith(("{", "["), start) and not found["dashes"]
+    past = _bracket_end(text, start) if is_bracketed else start
+    end = _end(_WORD_END if found["dashes"] else _SETTING_END, text, past)
     if text[start:end].strip() in _HARMLESS:
         return None
     return start, end, MASK if text.startswith(found["close"], end) else _quoted_mask(found["close"])

@@ -41,7 +41,12 @@ QUOTED: Mapping[str, Callable[[str, str, str], str]] = {
     "an option with =": lambda name, secret, other: f"run --{name}={shlex.quote('x ' + secret)} --device {other}",
     "a header": lambda name, secret, other: f"Device: {other}\r\n{name}: Bearer {secret}\r\nAccept: */*",
     "a line": lambda name, secret, other: f"DEVICE={other}\n{name}={shlex.quote('x ' + secret)}\nB=1",
+    "JSON behind a name": lambda name, secret, other: (
+        f"a b, {name}={json.dumps({'a': 1, 'b': [secret, {}]})}, device={other}"
+    ),
     "YAML": lambda name, secret, other: f"a:\n  {name}: |\n    {secret}\n    {secret}\n  device: {other}",
+    "YAML of Windows": lambda name, secret, other: f"a:\r\n  {name}: |\r\n    {secret}\r\n  device: {other}",
+    "YAML in two lines": lambda name, secret, other: f"a:\r\n  {name}:\r\n    {secret}\r\n  device: {other}",
 }
 BARE: Mapping[str, Callable[[str, str, str], str]] = {
     "a setting": lambda name, secret, other: f"cannot log in: {name}={secret}; device={other}",
