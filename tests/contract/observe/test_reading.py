@@ -225,5 +225,13 @@ def test_the_name_of_a_host_is_read_where_it_is_mounted(tmp_path: Path, content:
     assert read_host_name(tmp_path) == name
 
 
+def test_the_name_of_a_host_is_read_through_a_link_of_the_host(tmp_path: Path) -> None:
+    """As on NixOS: /etc/hostname leads to /etc/static, which the machine has and a container does not."""
+    (tmp_path / "etc/static").mkdir(parents=True)
+    (tmp_path / "etc/static/hostname").write_text("node-7\n")
+    (tmp_path / "etc/hostname").symlink_to("/etc/static/hostname")
+    assert read_host_name(tmp_path) == "node-7"
+
+
 def test_this_machine_has_its_own_name() -> None:
     assert read_host_name(HOST) == socket.gethostname().lower()

@@ -9,9 +9,9 @@ import socket
 from pathlib import Path
 from typing import Final
 
-from plugbay.observe.places import HOST
+from plugbay.observe.places import HOST, seen_below
 
-_FILE: Final = Path("etc", "hostname")
+_FILE: Final = "/etc/hostname"
 
 
 def read_host_name(host: Path) -> str:
@@ -23,7 +23,7 @@ def read_host_name(host: Path) -> str:
     if host == HOST:
         return socket.gethostname().strip().lower()
     try:
-        lines = (host / _FILE).read_text(errors="replace").splitlines()
+        lines = seen_below(host, _FILE).read_text(errors="replace").splitlines()
     except OSError:
         return ""
     return next((line for each in lines if (line := each.strip().lower()) and not line.startswith("#")), "")
