@@ -91,7 +91,7 @@ def plan_of(
     was_found_by_socket = False
     for record in records:
         was_found_by_socket |= record.name == "GetInfo"
-        if record.name == "Register":
+        if record.name == "Register" and record.event is TrafficEvent.REQUEST:
             found.add(record.resource)
         if not resources or record.resource in resources:
             plan.take(record)

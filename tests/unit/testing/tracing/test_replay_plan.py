@@ -135,6 +135,14 @@ def allocated(**envs: str) -> bytes:
     return pb.AllocateResponse(container_responses=[pb.ContainerAllocateResponse(envs=envs)]).SerializeToString()
 
 
+@pytest.mark.parametrize("resources", [(), (GOPHER,)])
+def test_trace_that_begins_amid_a_registration_has_none(resources: tuple[str, ...]) -> None:
+    trace = Written()
+    trace.register()
+    with pytest.raises(InvalidDocument, match="no plugin registers in this trace, so nothing can be replayed"):
+        plan_of(trace.records[1:], "t", resources=resources)
+
+
 def recorded(answer: bytes | None, failure: RpcFailed | None = None, method: str = ALLOCATE) -> ReplayedCall:
     return ReplayedCall(7, method, GOPHER, b"", answer, failure, True)
 
