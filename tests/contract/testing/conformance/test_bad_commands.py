@@ -17,7 +17,7 @@ from tests.contract.testing.conformance.test_small_flaws import PLUGIN
 from tests.leftovers import still_running
 
 PRINTS_S: Final = 5
-"""The run waits so long in vain, and the command has to have printed a line before."""
+"""The run waits so long in vain, and the command has to have printed a line, or registered, before."""
 NOT_PLUGINS: Final = ("/no/such/plugin", "/bin/true", "/bin/false")
 
 
@@ -40,9 +40,9 @@ async def test_what_never_registered_fails_whatever_is_chosen(program: str, sock
 async def test_resource_that_is_missing_fails_whatever_is_chosen(sockets: Path) -> None:
     words = (sys.executable, PLUGIN, "none", "{root}")
     names = ("example.com/small", "example.com/absent")
-    report = await judged(words, "PB102", places=sockets, ready_timeout_s=3.0, resources=names)
+    report = await judged(words, "PB102", places=sockets, ready_timeout_s=PRINTS_S, resources=names)
     assert failed(report) == ["PB101"]
-    assert findings(report, "PB101") == ["example.com/absent was not registered in 3 s"]
+    assert findings(report, "PB101") == [f"example.com/absent was not registered in {PRINTS_S} s"]
 
 
 async def test_command_that_is_not_there(sockets: Path) -> None:

@@ -108,7 +108,7 @@ async def test_failure_in_place_of_an_answer_is_told(records: Sequence[TrafficRe
 async def test_resource_that_is_missing_now_is_a_difference_and_the_others_are_played(
     records: Sequence[TrafficRecord], program: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replay, "REGISTERS_S", 2.0)
+    monkeypatch.setattr(replay, "REGISTERS_S", 6.0)  # the plugin has to start within it, and it is waited for in vain
     program.write_text(PROGRAM.partition("class Moles")[0])
     report = await replayed(records, program)
     assert [step.title for step in report.steps if step.differences] == ["example.com/mole  Register"]
