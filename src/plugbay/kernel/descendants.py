@@ -57,13 +57,15 @@ def reap_orphans(kept: set[int]) -> None:
 def kill_descendants() -> None:
     """Kill all that descends from this process, and wait for its end; what has become another user's is let be.
 
-    All are stopped first: a process that starts another when it sees a third one end would go on for ever.
+    All are stopped first: a process that starts another when it sees a third one end would go on for ever. All are
+    killed before the end of one is waited for: one that another traces may end after that only.
     """
     spared: set[int] = set()
     while found := living_descendants(os.getpid(), every := freeze_descendants()) - spared:
-        for pid in found:
-            if not signal_child(pid, int(every[pid][_START]), _signal.SIGKILL, until_ended=True):
-                spared.add(pid)
+        for until_ended in (False, True):
+            for pid in found - spared:
+                if not signal_child(pid, int(every[pid][_START]), _signal.SIGKILL, until_ended=until_ended):
+                    spared.add(pid)
 
 
 def freeze_descendants() -> dict[int, list[str]]:

@@ -29,6 +29,22 @@ if os.fork() == 0:  # a daemon as they are made: neither its parent nor its sess
 os.wait()
 THEN
 """
+TRACED: Final = """
+import ctypes, os, signal
+PTRACE_SEIZE, PTRACE_O_TRACEEXIT, PR_SET_PTRACER = 0x4206, 0x40, 0x59616D61
+libc, program = ctypes.CDLL(None), os.getpid()
+libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+begin, let_begin = os.pipe()
+tracer = os.fork()
+if tracer == 0:
+    os.read(begin, 1)
+    print(os.getpid(), libc.ptrace(PTRACE_SEIZE, program, None, PTRACE_O_TRACEEXIT), flush=True)
+    signal.pause()
+libc.prctl(PR_SET_PTRACER, ctypes.c_ulong(tracer), 0, 0, 0)  # where the kernel asks for that
+os.write(let_begin, b"1")
+signal.pause()
+"""
+"""A program whose child traces it, as `strace -D` does: it ends when the child lets it, or has ended itself."""
 
 
 def words(*program: str) -> list[str]:
@@ -67,6 +83,19 @@ def test_nothing_is_left_of_a_program_that_is_ended() -> None:
         process.terminate()
         assert process.wait(DEADLINE_S) == -signal.SIGKILL
     assert still_running(left, within_s=0) == set()
+
+
+def test_program_that_its_child_traces_is_ended() -> None:
+    with subprocess.Popen(words(sys.executable, "-c", TRACED), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        tracer, failure = map(int, process.stdout.readline().split())
+        process.terminate()
+        try:
+            assert process.wait(DEADLINE_S) == -signal.SIGKILL
+        except subprocess.TimeoutExpired:
+            os.kill(tracer, signal.SIGKILL)
+            raise
+        assert failure == 0
 
 
 def test_nothing_is_left_when_its_parent_is_killed() -> None:
