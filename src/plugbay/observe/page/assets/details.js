@@ -170,7 +170,10 @@ function openPod(link) {
   const read = async (uid) => {
     given = [make("p", { class: "empty" }, uid ? "Reading what its containers were given …" : "What its containers were given is found by its UID, which no source tells.")];
     if (!uid) return;
-    given = await whatWasGiven(uid);
+    const question = asked;
+    const answer = await whatWasGiven(uid);
+    if (question !== asked) return; // a newer question is under way
+    given = answer;
     if (shown === mine) showDetail();
   };
   open(`Pod ${pod ? podOf(pod) : link}`, content);
