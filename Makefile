@@ -101,7 +101,7 @@ e2e: $(VENV)/.develops $(VENV)/helm
 # in the node's API, msgspec in the records of runtimes, PyYAML in the unit tests, shtab in completion, pynvml in the NVIDIA plugin.
 test-lowest: $(LOWEST)/.tests
 	@$(LOWEST)/bin/pytest -q -n $(JOBS) --dist worksteal -p no:cacheprovider --hypothesis-profile=quick tests/unit \
-	    $(addprefix tests/contract/,wire http node sdk manager runtimes cni cli/test_completion.py plugins/nvidia/test_serving.py)
+	    $(addprefix tests/contract/,wire http node manager runtimes cli/test_completion.py plugins/nvidia/test_serving.py)
 
 clean:
 	rm -rf $(VENV) $(LOWEST) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
