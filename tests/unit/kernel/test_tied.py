@@ -22,9 +22,9 @@ for how in ({}, {"start_new_session": True}):
 sys.stdout.flush()
 if os.fork() == 0:  # a daemon as they are made: neither its parent nor its session is left
     os.setsid()
-    if os.fork() == 0:
-        print(os.getpid(), flush=True)
+    if (daemon := os.fork()) == 0:
         signal.pause()
+    print(daemon, flush=True)  # here, as the program waits for this process, and not for the daemon
     os._exit(0)
 os.wait()
 THEN
