@@ -101,6 +101,23 @@ async def test_pages_tell_the_truth(plugbay: Plugbay) -> None:
         await machine.until_page("/health", 503, "example.com/tty: ")
 
 
+async def test_a_kubelet_is_told_what_is_preferred(plugbay: Plugbay) -> None:
+    machine = Machine(plugbay)
+    machine.config.write_text(TTYS.replace("[{paths", "[{count: 2, paths"))
+    machine.add("ttyUSB0")
+    machine.add("ttyUSB1")
+    async with fake_kubelet(KubeletPaths(plugbay.root)) as kubelet, machine.serving():
+        plugin = await listed(kubelet, 4)
+        offered = sorted(plugin.devices)
+        chosen = await plugin.client.preferred_allocation(offered, [offered[0]], 2)
+        answer = await plugin.client.allocate(list(chosen))
+        assert answer is not None
+        assert offered[0] in chosen
+        assert {Path(each.host_path).name for each in answer.edits.device_nodes} == {"ttyUSB0", "ttyUSB1"}, (
+            "a share of each"
+        )
+
+
 async def test_squats_variables_stand_for_flags(plugbay: Plugbay) -> None:
     machine = Machine(plugbay)
     machine.config.write_text(TTYS.partition("\n")[2])
