@@ -23,7 +23,7 @@ from plugbay.runtimes.cri.images import ImagePuller, check_user
 from plugbay.runtimes.cri.log_rotation import LogRotation, remove_older
 from plugbay.runtimes.cri.pod_files import make_message_file, remove_message_file, with_message, write_hosts
 from plugbay.runtimes.cri.sandboxes import CriSandboxes, RunningSandbox
-from plugbay.runtimes.cri.states import container_state, is_named, never_ran
+from plugbay.runtimes.cri.states import container_state, is_named, may_be_explained, never_ran
 from plugbay.runtimes.cri.streams import Streamed, run_streamed
 from plugbay.runtimes.exec_input import Console, ExecInput
 from plugbay.runtimes.logs.files import DEFAULT_LOGS, LogLimits
@@ -86,6 +86,7 @@ class CriRuntime:
         self._images = ImagePuller(engine.client, clock)
         self._logs: dict[ContainerId, Path] = {}
         """Kept in mind: logs can be read while the engine is away."""
+        self._stopped: set[ContainerId] = set()
         self._rotation = LogRotation(engine.client, clock, logs)
 
     async def rotate_logs(self) -> None:
@@ -214,12 +215,21 @@ class CriRuntime:
                 await self._insist(container, partial(self._client.stop_container, container, grace_s=0))
                 return await self._state(container)
             if status.phase is not ContainerPhase.RUNNING:
-                return await self._told(status)
+                return await self._told(await self._explained(container, status))
             if await self._process_ended(status):
                 await self._clock.sleep(pause_s)
                 pause_s = min(pause_s * 2, _LOOK_AGAIN_S)
             else:
                 pause_s = _SETTLING_S
+
+    async def _explained(self, container: ContainerId, status: ContainerStatus) -> ContainerStatus:
+        """The status of a container that has ended, once its engine had the time to learn why it was killed."""
+        pause_s = _SETTLING_S
+        while may_be_explained(status) and container not in self._stopped and pause_s < _LOOK_AGAIN_S:
+            await self._clock.sleep(pause_s)
+            pause_s *= 2
+            status = await self._insist(container, partial(self._client.container_status, container))
+        return status
 
     async def _process_ended(self, status: ContainerStatus) -> bool:
         """Wait for the end of a container's process, so far as it can be seen from here; False after a while."""
@@ -238,6 +248,7 @@ class CriRuntime:
 
     async def stop(self, container: ContainerId, *, grace_s: float) -> ContainerState:
         deadline = self._clock.monotonic() + grace_s
+        self._stopped.add(container)
 
         async def stop() -> None:
             left_s = math.ceil(max(0.0, deadline - self._clock.monotonic()))
@@ -253,6 +264,7 @@ class CriRuntime:
             return
         await self._insist(container, partial(self._client.remove_container, container))
         self._logs.pop(container, None)
+        self._stopped.discard(container)
         self._rotation.end(container)
         if status.log_path:
             await asyncio.to_thread(Path(status.log_path).unlink, missing_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Final, assert_never
 
 from plugbay.errors import InstanceUnreadable
@@ -11,6 +12,7 @@ from plugbay.runtimes.cri.config import CONTAINER_NAME, POD_UID
 from plugbay.runtimes.port import ContainerId, ContainerState, RunState
 
 _LOST: Final = "ContainerStatusUnknown"
+_KILLED: Final = (128 + signal.SIGKILL, "Error")
 
 
 def is_named(container: ListedContainer) -> bool:
@@ -25,6 +27,15 @@ def never_ran(status: ContainerStatus) -> bool:
     fails again.
     """
     return status.phase is ContainerPhase.EXITED and status.started_at is None
+
+
+def may_be_explained(status: ContainerStatus) -> bool:
+    """Whether a container was killed, and the engine may yet learn that its memory ran out.
+
+    containerd is told of that by an event of its own, which may come after the one of the end, and says ``Error`` in
+    between. A kubelet asks again each second.
+    """
+    return status.phase is ContainerPhase.EXITED and (status.exit_code, status.reason) == _KILLED
 
 
 def container_state(status: ContainerStatus) -> ContainerState:

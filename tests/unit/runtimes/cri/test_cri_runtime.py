@@ -239,6 +239,40 @@ class Passing(ManualClock):
         self.advance(seconds)
 
 
+class Learning(Passing):
+    """The engine learns meanwhile that memory was short."""
+
+    def __init__(self, engine: ScriptedEngine, *, after: int) -> None:
+        super().__init__()
+        self.engine, self.left = engine, after
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(seconds)
+        self.left -= 1
+        if self.left == 0:
+            for status in self.engine.containers.values():
+                status.reason = "OOMKilled"
+
+
+@pytest.mark.parametrize(("after", "reason"), [(1, "OOMKilled"), (5, "OOMKilled"), (1_000, "Error")])
+async def test_an_engine_has_time_to_learn_why_a_container_was_killed(
+    engine: ScriptedEngine, client: CriClient, conventions: Conventions, runtime: Runtime, after: int, reason: str
+) -> None:
+    started = await runtime.start(SPEC)
+    engine.end(started.id, 137, "Error")
+    successor = Runtime(client, conventions, Learning(engine, after=after))
+    ended = await successor.wait(started.id)
+    assert (ended.exit_code, ended.reason) == (137, reason)
+
+
+async def test_a_container_that_is_stopped_is_over_at_once(
+    engine: ScriptedEngine, client: CriClient, conventions: Conventions, runtime: Runtime
+) -> None:
+    started = await runtime.start(SPEC)
+    successor = Runtime(client, conventions, Learning(engine, after=1))
+    assert (await successor.stop(started.id, grace_s=0)).reason == "Error"
+
+
 @pytest.mark.parametrize(("refusals", "left"), [(1, 0), (1_000, 1)], ids=["a-while", "for-good"])
 async def test_an_engine_that_still_clears_a_broken_start_is_waited_for(
     engine: ScriptedEngine, client: CriClient, conventions: Conventions, runtime: Runtime, refusals: int, left: int
