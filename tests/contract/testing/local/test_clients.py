@@ -137,6 +137,8 @@ async def test_kubernetes_asyncio_works_on_the_node(served: Kubelet) -> None:
             ):
                 if event["type"] == "DELETED":
                     break
+            else:
+                raise AssertionError("no end of the pod was told")
 
 
 def test_lightkube_works_on_the_node(served: Kubelet) -> None:
