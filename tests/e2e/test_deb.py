@@ -39,6 +39,11 @@ CONFFILES: Final = {CONFIG, "/etc/default/plugbay"}
 EDITED: Final = (
     "plugins:\n- target: directory\n  settings: {resource: example.com/gopher, path: /etc/gophers, env: G}\n"
 )
+COMPLETIONS: Final = {
+    "bash": "/usr/share/bash-completion/completions/plugbay",
+    "zsh": "/usr/share/zsh/vendor-completions/_plugbay",
+    "fish": "/usr/share/fish/vendor_completions.d/plugbay.fish",
+}
 MOST_EXPOSED: Final = 2.5
 DEADLINE_S: Final = 60
 
@@ -114,9 +119,11 @@ async def test_the_unit_serves_a_kubelet_confined_as_it_says(
         verdict = json.loads(run("systemd-analyze", "security", "--offline=true", "--json=short", f"{units}/{unit}"))
         assert exposure(run("systemd-analyze", "security", "--offline=true", f"{units}/{unit}")) < MOST_EXPOSED, verdict
     assert run("systemd-analyze", "verify", "plugbay.service", "plugbay@cameras.service", "plugbay-node.service") == ""
-    for shell in ("bash", "zsh"):
+    for shell, completion in COMPLETIONS.items():
+        assert completion in listed(machine)
+        assert "plugbay" in run("cat", completion)
         if shutil.which(shell):
-            run(shell, "-n", *[path for path in listed(machine) if shell in path and "ompletion" in path])
+            run(shell, "-n", completion)
 
     run("mkdir", "/etc/gophers")
     machine.put("/etc/gophers/g1", "")
