@@ -135,10 +135,11 @@ async def test_run_attaches_and_ends_as_its_container_does(api: ApiNode, kubectl
 
 
 async def test_exec_on_a_terminal_has_its_size(api: ApiNode, kubectl: Kubectl) -> None:
-    """``script`` gives kubectl a terminal."""
+    """``script`` gives kubectl a terminal; kubectl tells its size when the command runs already."""
     if shutil.which("script") is None:
         pytest.skip("script, of util-linux, is not installed")
-    inner = " ".join(kubectl.argv(api, "exec", "-it", "p", "--", "sh", "-c", "'stty size; exit 3'"))
+    sized = "'while [ \"$(stty size)\" = \"0 0\" ]; do sleep 0.05; done; stty size; exit 3'"
+    inner = " ".join(kubectl.argv(api, "exec", "-it", "p", "--", "sh", "-c", sized))
     process = await asyncio.create_subprocess_exec(
         "script",
         "-qec",
