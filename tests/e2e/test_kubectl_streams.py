@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import AsyncIterator, Iterator
@@ -138,8 +139,8 @@ async def test_exec_on_a_terminal_has_its_size(api: ApiNode, kubectl: Kubectl) -
     """``script`` gives kubectl a terminal; kubectl tells its size when the command runs already."""
     if shutil.which("script") is None:
         pytest.skip("script, of util-linux, is not installed")
-    sized = "'while [ \"$(stty size)\" = \"0 0\" ]; do sleep 0.05; done; stty size; exit 3'"
-    inner = " ".join(kubectl.argv(api, "exec", "-it", "p", "--", "sh", "-c", sized))
+    sized = 'while [ "$(stty size)" = "0 0" ]; do sleep 0.05; done; stty size; exit 3'
+    inner = shlex.join(kubectl.argv(api, "exec", "-it", "p", "--", "sh", "-c", sized))
     process = await asyncio.create_subprocess_exec(
         "script",
         "-qec",
