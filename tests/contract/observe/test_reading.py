@@ -189,6 +189,7 @@ async def test_the_checkpoint_is_read_once_more_only_if_it_was_written_meanwhile
         read.append(path)
         found = read_checkpoint(path)
         if written := later.pop("entries", None):
+            kubelet.add_pod("u2", "late")
             kubelet.write_checkpoint(written, ["g1"])
         return found
 
@@ -196,6 +197,7 @@ async def test_the_checkpoint_is_read_once_more_only_if_it_was_written_meanwhile
     later = {"entries": [entry("u2", "c", "g1")]}
     changed = await node.read_node(kubelet.places(), now=SystemClock().now(), asking=AllowedCalls.NOTHING)
     assert [each.uid for each in changed.checkpoint.entries or ()] == ["u2"]
+    assert changed.known_pods["u2"].name == "late", "names are those of the pods that the checkpoint has"
     assert len(read) == 2
     await node.read_node(kubelet.places(), now=SystemClock().now(), asking=AllowedCalls.NOTHING)
     assert len(read) == 3

@@ -30,8 +30,9 @@ async def read_node(
     """Read what there is; a node of ours, the kubelet and each plugin's page have ``deadline_s`` each.
 
     The checkpoint is read before the kubelet is asked, as a list may change what the next one says, and once more if it
-    was written meanwhile: so a pod that came in between is not a contradiction. A node of ours, whose lists change
-    nothing, is asked for them in any case.
+    was written meanwhile: so a pod that came in between is not a contradiction. Names of pods are read after it each
+    time, as it may have a pod that was not there before. A node of ours, whose lists change nothing, is asked for them
+    in any case.
 
     Args:
         pod: namespace and name of the only pod that is wanted.
@@ -41,64 +42,78 @@ async def read_node(
             tasks.create_task(asyncio.to_thread(read_plugin_status, address, timeout_s=deadline_s))
             for address in places.status_pages
         ]
+        given = await asyncio.to_thread(_read_given, places)
         files = await asyncio.to_thread(_read_files, places, deadline_s)
         if files.node is not None and asking is AllowedCalls.HARMLESS:
             asking = AllowedCalls.LIST
         answers = await ask_pod_resources(places.kubelet.pod_resources_socket, asking, pod=pod, deadline_s=deadline_s)
-        checkpoint = await asyncio.to_thread(_read_again, places, files.checkpoint)
+        given = await asyncio.to_thread(_read_again, places, given)
     pages = [task.result() for task in reading]
     without_pages = [problem for _, problems in pages for problem in problems]
     return NodeEvidence(
         taken=now,
         root=str(places.kubelet.root),
-        checkpoint=checkpoint,
+        checkpoint=given.checkpoint,
         host_name=files.host_name,
         pods=answers.pods,
         only_pod=pod,
         allocatable=answers.allocatable,
-        known_pods=files.known_pods,
+        known_pods=given.known_pods,
         node=files.node,
         plugins=tuple(page for page, _ in pages if page is not None),
         sockets=files.sockets,
         exclusive_cpus=files.exclusive_cpus,
-        problems=(*_checkpoint_problem(checkpoint), *answers.problems, *files.problems, *without_pages),
+        problems=(*given.problems, *answers.problems, *files.problems, *without_pages),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Files:
+class _Given:
+    """What is given to pods, and their names."""
+
     checkpoint: CheckpointEvidence
-    host_name: str
     known_pods: dict[str, KnownPod]
+    problems: tuple[ReadingProblem, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Files:
+    host_name: str
     node: Json | None
     sockets: tuple[SocketView, ...]
     exclusive_cpus: ExclusiveCpus | None
     problems: tuple[ReadingProblem, ...]
 
 
-def _read_files(places: NodePlaces, timeout_s: float) -> _Files:
+def _read_given(places: NodePlaces) -> _Given:
+    checkpoint = read_checkpoint(places.kubelet.checkpoint)
     known_pods, without_names = read_pod_names(places.pods, places.pod_logs)
+    return _Given(
+        checkpoint=checkpoint,
+        known_pods=known_pods,
+        problems=(*_checkpoint_problem(checkpoint), *without_names),
+    )
+
+
+def _read_again(places: NodePlaces, before: _Given) -> _Given:
+    try:
+        written = written_at(places.kubelet.checkpoint.stat())
+    except OSError:
+        written = None
+    return before if written == before.checkpoint.file.written else _read_given(places)
+
+
+def _read_files(places: NodePlaces, timeout_s: float) -> _Files:
     node, without_node = read_node_devices(places.control_socket, timeout_s=timeout_s)
     sockets, without_sockets = read_sockets(places.kubelet.device_plugins, proc=places.proc)
     exclusive_cpus, without_cpus = read_cpu_state(places.cpu_state)
     return _Files(
-        checkpoint=read_checkpoint(places.kubelet.checkpoint),
         host_name=read_host_name(places.host),
-        known_pods=known_pods,
         node=node,
         sockets=sockets,
         exclusive_cpus=exclusive_cpus,
-        problems=(*without_names, *without_node, *without_sockets, *without_cpus),
+        problems=(*without_node, *without_sockets, *without_cpus),
     )
-
-
-def _read_again(places: NodePlaces, before: CheckpointEvidence) -> CheckpointEvidence:
-    path = places.kubelet.checkpoint
-    try:
-        written = written_at(path.stat())
-    except OSError:
-        written = None
-    return before if written == before.file.written else read_checkpoint(path)
 
 
 def _checkpoint_problem(checkpoint: CheckpointEvidence) -> list[ReadingProblem]:
