@@ -69,7 +69,7 @@ async def read_node(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Given:
-    """What is given to pods, and their names."""
+    """The devices that pods have been given, and the names of the pods."""
 
     checkpoint: CheckpointEvidence
     known_pods: dict[str, KnownPod]
