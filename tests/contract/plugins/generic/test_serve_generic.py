@@ -17,6 +17,7 @@ from plugbay.cli.arguments.targets.generic import from_options
 from plugbay.cli.main import make_parser
 from plugbay.errors import AllocateFailed, UsageError
 from plugbay.kubelet.paths import KubeletPaths
+from plugbay.model.edits import DeviceNode
 from plugbay.model.ids import PodUid
 from plugbay.ops.http_client import UnixHttpClient
 from plugbay.testing.fakes.kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
@@ -116,6 +117,20 @@ async def test_a_kubelet_is_told_what_is_preferred(plugbay: Plugbay) -> None:
         assert {Path(each.host_path).name for each in answer.edits.device_nodes} == {"ttyUSB0", "ttyUSB1"}, (
             "a share of each"
         )
+
+
+async def test_a_file_of_smarter_device_manager_is_served_as_it_is(plugbay: Plugbay) -> None:
+    config = plugbay.root / "conf.yaml"
+    config.write_text("- devicematch: ^null$\n  nummaxdevices: 2\n")
+    async with (
+        fake_kubelet(KubeletPaths(plugbay.root)) as kubelet,
+        plugbay.start("serve", "generic", "--config", str(config)),
+    ):
+        plugin = await listed(kubelet, 2)
+        answer = await plugin.client.allocate([min(plugin.devices)])
+        assert answer is not None
+        assert plugin.registration.resource_name == "smarter-devices/null"
+        assert answer.edits.device_nodes == (DeviceNode("/dev/null", container_path="/dev/null", permissions="rw"),)
 
 
 async def test_squats_variables_stand_for_flags(plugbay: Plugbay) -> None:

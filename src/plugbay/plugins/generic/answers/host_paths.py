@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from plugbay.model.edits import Mount
-from plugbay.plugins.generic.config.rules import PathKind, PathRule, Paths
+from plugbay.plugins.generic.config.rules import DevNames, PathKind, PathRule, Paths
 from plugbay.plugins.generic.selecting.tree import FileKind, HostTree, nodes_inside
 from plugbay.plugins.generic.selecting.units import Unit
 
@@ -23,6 +23,8 @@ def problems_of_paths(unit: Unit, mounts: Iterable[Mount], *, root: Path) -> Ite
     rules = [rule for rule in _path_rules(unit) if rule.kind is PathKind.DEVICE]
     takes_any, files = any(rule.takes_any_file for rule in rules), HostTree(root)
     whole = {path for rule in rules for path in (rule.pattern, files.target(rule.pattern) if rule.resolves else "")}
+    if isinstance(unit.group.what, DevNames):
+        whole |= {node.host_path for node in unit.nodes}
     for node in unit.nodes:
         if node.host_path in whole and files.kind(node.host_path) is FileKind.DIRECTORY and not takes_any:
             if not any(nodes_inside(files, node.host_path)):

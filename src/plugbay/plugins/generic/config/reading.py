@@ -20,6 +20,7 @@ from plugbay.plugins.generic.config.problems import ConfigFindings, ConfigProble
 from plugbay.plugins.generic.config.records import NO_RECORD, Record
 from plugbay.plugins.generic.config.rules import GenericConfig
 from plugbay.plugins.generic.config.shapes import ShapeContext
+from plugbay.plugins.generic.config.smarter import is_of_smarter, read_of_smarter
 from plugbay.plugins.generic.config.spots import Spot
 from plugbay.values import dataclass
 
@@ -160,8 +161,16 @@ class _FileReader:
         self._options = options
 
     def read(self, node: Node) -> GenericConfig:
+        if is_of_smarter(node):
+            return self._smarter(node)
         section = section_of(node)
         return self._file(node) if section is None else self._microshift(section)
+
+    def _smarter(self, node: Node) -> GenericConfig:
+        if self._options.skips_devices:  # and there is nothing else in such a file
+            return GenericConfig(self._findings.source, ())
+        context = ShapeContext(self._findings, self._language)
+        return read_of_smarter(node, self._findings, context, domain=self._options.domain)
 
     def _file(self, node: Node) -> GenericConfig:
         if self._options.skips_devices:

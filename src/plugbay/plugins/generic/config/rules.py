@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from enum import Enum
+from re import Pattern
 
 from plugbay.plugins.generic.config.problems import ConfigProblem
 from plugbay.plugins.generic.config.spots import NOWHERE, Spot
@@ -123,6 +124,21 @@ class Paths:
 
 
 @dataclass(frozen=True, slots=True)
+class DevNames:
+    """Files at any depth below ``/dev`` whose names match, each a unit, as smarter-device-manager finds them.
+
+    Attributes:
+        expression: matches anywhere in a name such as ``video0`` or ``net/tun``.
+    """
+
+    expression: Pattern[str]
+
+    def matches(self, path: str) -> bool:
+        """Whether an absolute path would match if it existed."""
+        return path.startswith("/dev/") and self.expression.search(path.removeprefix("/dev/")) is not None
+
+
+@dataclass(frozen=True, slots=True)
 class Usb:
     """USB devices: a unit for each match, or for each complete set where several rules are given.
 
@@ -164,7 +180,7 @@ class Tokens:
     """Units of what is not a file, such as licences: ``count`` of the group says how many."""
 
 
-What = Paths | Usb | Match | Interfaces | Tokens
+What = Paths | DevNames | Usb | Match | Interfaces | Tokens
 
 
 # --- what a container gets ----------------------------------------------------------------------------------------
@@ -232,6 +248,13 @@ class PreferenceRule(Enum):
     PHYSICAL = "physical"
 
 
+class NameSpelling(Enum):
+    """How properties of devices are spelt in the names of resources that a template makes."""
+
+    IN_WORDS = "lower-case words with hyphens between them"
+    OF_FILES = "as files are, with an underscore for all but letters, digits, hyphens and underscores"
+
+
 @dataclass(frozen=True, slots=True)
 class RuleGroup:
     """Rules whose units go into the resource of their entry.
@@ -260,6 +283,7 @@ class Entry:
         name: what follows the domain: a text, or a template such as ``{vendor}-{model}``.
         domain: of this entry.
         is_shared: whether its paths may be those of other entries too.
+        spelling: of what fills a template.
         source: the name of the text that it stands in, for messages.
     """
 
@@ -268,6 +292,7 @@ class Entry:
     groups: tuple[RuleGroup, ...]
     prefers: PreferenceRule = PreferenceRule.NUMA
     is_shared: bool = False
+    spelling: NameSpelling = NameSpelling.IN_WORDS
     spot: Spot = field(default=NOWHERE, compare=False)
     source: str = field(default="", compare=False)
 

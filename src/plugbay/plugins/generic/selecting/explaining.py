@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from plugbay.plugins.generic.config.rules import (
+    DevNames,
     Entry,
     GenericConfig,
     Interfaces,
@@ -17,7 +18,7 @@ from plugbay.plugins.generic.config.rules import (
 from plugbay.plugins.generic.config.spots import NOWHERE
 from plugbay.plugins.generic.machine.values import SysPath
 from plugbay.plugins.generic.selecting.ports import Hardware
-from plugbay.plugins.generic.selecting.reasons import Asked, why_not_matched, why_not_path, why_not_usb
+from plugbay.plugins.generic.selecting.reasons import Asked, why_not_matched, why_not_name, why_not_path, why_not_usb
 from plugbay.plugins.generic.selecting.selection import RuleSelection
 from plugbay.plugins.generic.selecting.tree import FileKind, FileTree
 from plugbay.plugins.generic.selecting.units import Unit
@@ -117,6 +118,8 @@ def _refused(selection: RuleSelection, index: int, entry: Entry, group: RuleGrou
     match group.what:
         case Paths() as what:
             return why_not_path(what, asked, selection.sight)
+        case DevNames() as what:
+            return why_not_name(what, asked, selection.sight)
         case Usb() as what:
             return why_not_usb(what, asked, selection.hardware)
         case Match() as what:

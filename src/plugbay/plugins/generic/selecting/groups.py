@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from typing import Protocol, assert_never
 
-from plugbay.plugins.generic.config.rules import Entry, Gifts, Interfaces, Match, Paths, RuleGroup, Tokens, Usb
+from plugbay.plugins.generic.config.rules import (
+    DevNames,
+    Entry,
+    Gifts,
+    Interfaces,
+    Match,
+    Paths,
+    RuleGroup,
+    Tokens,
+    Usb,
+)
 from plugbay.plugins.generic.config.template_names import names_asked
 from plugbay.plugins.generic.machine.values import SysPath
+from plugbay.plugins.generic.selecting.dev_names import DevNameLook
 from plugbay.plugins.generic.selecting.drafts import Drafts
 from plugbay.plugins.generic.selecting.index import PropertyIndex
 from plugbay.plugins.generic.selecting.matching import DeviceUnits, InterfaceUnits, MatchLook
@@ -63,6 +74,8 @@ def _look_of(entry: Entry, group: RuleGroup, around: RuleSurroundings, tokens: i
     match group.what:
         case Paths() as what:
             return PathLook(what, around.sight, around.hardware)
+        case DevNames() as what:
+            return DevNameLook(what, around.sight, around.hardware)
         case Usb() as what:
             nodes = Nodes(what.nodes, names_asked(entry, group), around.index, around.hardware)
             count = max(group.count, 1)

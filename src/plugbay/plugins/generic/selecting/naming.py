@@ -9,11 +9,12 @@ from typing import Final
 from plugbay.errors import InvalidResourceName
 from plugbay.model.dns import MAX_LABEL
 from plugbay.model.ids import ResourceName, parse_resource_name
-from plugbay.plugins.generic.config.rules import Entry
+from plugbay.plugins.generic.config.rules import Entry, NameSpelling
 from plugbay.plugins.generic.templates.template import Template, TemplateProblem, parse_template
 from plugbay.values import dataclass
 
 _REFUSED: Final = re.compile(r"[^a-z0-9]+")
+_NOT_OF_FILES: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class EntryNames:
             return self.fixed
         if isinstance(self._template, TemplateProblem) or not self.properties:
             return Unnamed(self.problem)
-        words = {name: _REFUSED.sub("-", facts.get(name, "").lower()).strip("-") for name in self.properties}
+        words = {name: _spelt(facts.get(name, ""), self._entry.spelling) for name in self.properties}
         absent = [name for name, word in words.items() if not word]
         if absent:
             properties = " or ".join(absent)
@@ -75,6 +76,14 @@ class EntryNames:
             return parse_resource_name(f"{self._entry.domain}/{text}")
         except InvalidResourceName:
             return None
+
+
+def _spelt(value: str, spelling: NameSpelling) -> str:
+    match spelling:
+        case NameSpelling.IN_WORDS:
+            return _REFUSED.sub("-", value.lower()).strip("-")
+        case NameSpelling.OF_FILES:
+            return _NOT_OF_FILES.sub("_", value)
 
 
 def _refusal(domain: str, text: str) -> str:

@@ -47,17 +47,27 @@ def matched(rule: PathRule, glob: Glob, sight: HostSight) -> Matched:
 
 
 def _why_refused(rule: PathRule, glob: Glob, path: str, sight: HostSight) -> str:
+    if rule.kind is PathKind.DEVICE and not rule.takes_any_file:
+        return why_not_device(path, sight, takes_directories=glob.is_literal)
     if not path.isprintable():
         return _BAD_NAME
-    if rule.takes_any_file:
-        return ""
     kind = sight.kind(path)
-    if kind in (FileKind.DANGLING, FileKind.MISSING):
-        return f"is {kind.value}"
-    if rule.kind is PathKind.MOUNT or kind.is_node:
+    is_refused = kind in (FileKind.DANGLING, FileKind.MISSING) and not rule.takes_any_file
+    return f"is {kind.value}" if is_refused else ""
+
+
+def why_not_device(path: str, sight: HostSight, *, takes_directories: bool) -> str:
+    """The reason for which a file cannot be a device, as the end of a sentence; empty for one that can.
+
+    Args:
+        takes_directories: whether a directory counts for the nodes in it, which engines give: configs of other plugins
+            rely on that for ``/dev/snd``.
+    """
+    if not path.isprintable():
+        return _BAD_NAME
+    kind = sight.kind(path)
+    if kind.is_node or (kind is FileKind.DIRECTORY and takes_directories and sight.has_node_inside(path)):
         return ""
-    if kind is FileKind.DIRECTORY and glob.is_literal and sight.has_node_inside(path):
-        return ""  # engines give the nodes in it, and configs of the other plugin rely on that for /dev/snd
     return f"is {kind.value}"
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from plugbay.plugins.generic.config.globs import GlobProblem, parse_glob
-from plugbay.plugins.generic.config.rules import AllOf, AnyOf, Not, Paths, Selector, Usb, UsbRule, Where
+from plugbay.plugins.generic.config.rules import AllOf, AnyOf, DevNames, Not, Paths, Selector, Usb, UsbRule, Where
 from plugbay.plugins.generic.machine.values import SysDevice
 from plugbay.plugins.generic.selecting.index import PropertyIndex
-from plugbay.plugins.generic.selecting.paths import matched
+from plugbay.plugins.generic.selecting.paths import matched, why_not_device
 from plugbay.plugins.generic.selecting.ports import Hardware
 from plugbay.plugins.generic.selecting.sight import HostSight
 from plugbay.plugins.generic.selecting.tree import FileKind
@@ -74,6 +74,15 @@ def why_not_path(what: Paths, asked: Asked, sight: HostSight) -> str:
         f"{path} matches {rule.pattern!r}, but it is beyond the units of the group: {scarce!r} is enough for"
         f" {most[scarce]} by its matches and its limit. Raise the limit."
     )
+
+
+def why_not_name(what: DevNames, asked: Asked, sight: HostSight) -> str:
+    """Why a group of names below ``/dev`` does not give a file."""
+    expression = what.expression.pattern
+    if not what.matches(asked.path):
+        return f"Its name from /dev on does not match {expression!r}."
+    reason = why_not_device(asked.path, sight, takes_directories=True)
+    return f"{asked.path} matches {expression!r}, but it {reason or 'is in a directory that is not looked into'}."
 
 
 def why_not_usb(what: Usb, asked: Asked, hardware: Hardware) -> str:

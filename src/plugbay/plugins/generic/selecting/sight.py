@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice, takewhile
 
+from plugbay.cdi.nodes import NOT_LOOKED_INTO
 from plugbay.plugins.generic.config.globs import Glob
 from plugbay.plugins.generic.selecting.tree import FileKind, FileTree, nodes_inside
 
@@ -70,6 +71,14 @@ class HostSight:
                     if matches(name)
                 ]
         return sorted(found, key=_bytes_of)
+
+    def inside(self, directory: str) -> Iterator[str]:
+        """The paths in a directory, and at every depth below it but behind links and in what engines pass over."""
+        for name in self._names_in(directory):
+            path = f"{directory.rstrip('/')}/{name}"
+            yield path
+            if name not in NOT_LOOKED_INTO and self.kind(path) is FileKind.DIRECTORY and not self._files.is_link(path):
+                yield from self.inside(path)
 
     def has_node_inside(self, directory: str) -> bool:
         """Whether engines find a device node in a directory that is given as a device."""

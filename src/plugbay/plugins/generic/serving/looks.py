@@ -11,7 +11,7 @@ from pathlib import Path
 from plugbay.kernel.filesystems import silent_filesystem
 from plugbay.model.health import Health, unhealthy
 from plugbay.model.ids import DeviceId, ResourceName
-from plugbay.plugins.generic.config.rules import GenericConfig, Interfaces, Paths, RuleGroup
+from plugbay.plugins.generic.config.rules import DevNames, GenericConfig, Interfaces, Paths, RuleGroup
 from plugbay.plugins.generic.machine.machine import SysMachine
 from plugbay.plugins.generic.selecting.memory import HeldPaths, RuleMemory
 from plugbay.plugins.generic.selecting.ports import HostChanges
@@ -144,7 +144,7 @@ class RuleLooks:
 
 def _asks_machine(group: RuleGroup) -> bool:
     """Whether a group depends on more of the machine than the names of its files."""
-    return not isinstance(group.what, Paths) or group.health.needs_driver
+    return not isinstance(group.what, Paths | DevNames) or group.health.needs_driver
 
 
 def _is_other_network(root: Path) -> bool:

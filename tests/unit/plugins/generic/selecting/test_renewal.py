@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugbay.plugins.generic.config.rules import PathRule
+from plugbay.plugins.generic.config.rules import DevNames, NameSpelling, PathRule, RuleGroup
 from plugbay.plugins.generic.selecting.ports import HostChanges
 from plugbay.plugins.generic.selecting.selection import RuleSelection
 from plugbay.plugins.generic.selecting.tree import FileKind
@@ -17,6 +20,11 @@ ENTRIES = (
     entry("every", path_group("/dev/*"), path_group("/dev/snd/*"), is_shared=True),
     entry("links", path_group("/dev/by-id/*"), is_shared=True),
     entry("sound", path_group("/dev/snd", count=2)),
+    replace(
+        entry("{name}", RuleGroup(DevNames(re.compile("tty|snd|by-id/")))),
+        is_shared=True,
+        spelling=NameSpelling.OF_FILES,
+    ),
 )
 PATHS = ("/dev/tty0", "/dev/tty1", "/dev/control", "/dev/x", "/dev/snd/c", "/dev/snd/d", "/dev/by-id/a", "/dev/by-id/b")
 LINKS = {"/dev/by-id/a": "../tty0", "/dev/by-id/b": "../x"}
