@@ -32,8 +32,8 @@ EXCUSE: Final = re.compile(r"<!-- (?P<kind>tested by|not run): (?P<words>.*\S) -
 TESTS: Final = re.compile(r"^def test_", re.MULTILINE)
 CALLED: Final = re.compile(r"^test_\w+\(", re.MULTILINE)
 POD: Final = re.compile(r"^kind: Pod$", re.MULTILINE)
-DEVICES: Final = re.compile(r"\Adomain: .*\ndevices:$", re.MULTILINE)
-"""The beginning of a config of the generic plugin."""
+DEVICES: Final = re.compile(r"\A(domain: .*\ndevices:|- devicematch: .*)$", re.MULTILINE)
+"""The beginning of a config of the generic plugin, or of smarter-device-manager."""
 TARGET: Final = re.compile(r"^(?P<name>[a-z][a-z0-9-]*):(?!=)", re.MULTILINE)
 MAKE: Final = re.compile(r"make( (?P<target>[a-z][a-z0-9-]*))?( [A-Z]+=\S+)*")
 LINK: Final = re.compile(r"\]\((?P<to>[^)\s#]+)(#[^)\s]*)?\)")
