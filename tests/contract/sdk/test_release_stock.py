@@ -293,6 +293,10 @@ async def test_status_tells_what_a_release_waits_for(sockets: Path) -> None:
         waits_for = f"its pod to end, which the kubelet notices only when another pod with devices comes: {problem}"
         assert (use["phase"], use["waitsFor"]) == ("open", waits_for)
         assert [owner["uid"] for owner in use["owners"]] == ["p"]
+        half_written = release_status(server.release, "{:.0f}".format)
+        server.release.evidence.last = "it is a directory", 0.0
+        [use] = cast("list[dict[str, Any]]", half_written["open"])
+        assert use["waitsFor"] == waits_for, "one page tells of one reading"
 
 
 async def test_off_calls_nothing_and_asks_for_nothing(sockets: Path) -> None:

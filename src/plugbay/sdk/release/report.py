@@ -9,6 +9,7 @@ from plugbay.documents import Json
 from plugbay.sdk.release.uses import ENOUGH_ABSENCES, Use, UsePhase
 
 if TYPE_CHECKING:
+    from plugbay.sdk.release.evidence.evidence import LastReading
     from plugbay.sdk.release.release import Release  # few plugins need it, and it takes memory
 
 
@@ -28,11 +29,11 @@ def release_status(release: Release, time_of: Callable[[float], str]) -> Json:
         "isOurs": release.ledger.is_ours,
         "lastReading": None if last is None else {"time": time_of(last[1]), "problem": last[0]},
         "podResources": release.context.shared.pod_lists.problem,
-        "open": (_use(use, release, time_of) for use in release.ledger.uses()),
+        "open": (_use(use, release, last, time_of) for use in release.ledger.uses()),  # all by the same reading
     }
 
 
-def _use(use: Use, release: Release, time_of: Callable[[float], str]) -> Json:
+def _use(use: Use, release: Release, last: LastReading | None, time_of: Callable[[float], str]) -> Json:
     return {
         "key": use.key,
         "deviceIDs": list(use.units),
@@ -42,12 +43,12 @@ def _use(use: Use, release: Release, time_of: Callable[[float], str]) -> Json:
             for owner in use.owners
         ],
         "phase": use.phase.value,
-        "waitsFor": waits_for(use, release),
+        "waitsFor": waits_for(use, release, last),
     }
 
 
-def waits_for(use: Use, release: Release) -> str:
-    """Why ``use`` is not released yet."""
+def waits_for(use: Use, release: Release, last: LastReading | None) -> str:
+    """Why ``use`` is not released yet, as the last reading of the checkpoint tells."""
     if use.phase is UsePhase.ALLOCATING:
         is_answered = use.key in release.ledger.allocating
         return "its Allocate" if is_answered else "its Allocate was given up; it is released soon"
@@ -58,9 +59,9 @@ def waits_for(use: Use, release: Release) -> str:
         return "another process of this plugin, which is the one that releases"
     if not release.evidence.looks_at(use):
         return "the kubelet to call Deallocate"
-    if release.evidence.last is None:
+    if last is None:
         return "a first look at the kubelet's checkpoint"
-    if problem := release.evidence.last[0]:
+    if problem := last[0]:
         return f"a checkpoint of the kubelet: {problem}"
     if use.key in release.sweep.doubts:
         return release.sweep.doubts[use.key]

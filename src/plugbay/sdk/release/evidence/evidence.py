@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from plugbay.errors import CheckpointUnread, PathUnusable
 from plugbay.model.ids import ResourceName
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from plugbay.kubelet.paths import KubeletPaths
     from plugbay.sdk.watching import Watches
 
+LastReading: TypeAlias = tuple[str, float]
+"""The problem of a reading of the checkpoint, empty for none, and its time on the event loop's clock."""
+
 
 class Evidence:
     """Reads the kubelet's checkpoint and follows the kubelet's restarts.
@@ -31,7 +34,7 @@ class Evidence:
     Attributes:
         has_calls: whether the present kubelet calls PostStopContainer or Deallocate: it promised to, or did so.
         outcomes: how many checkpoints were read, and how many could not be.
-        last: the problem of the last reading, empty for none, and its time on the event loop's clock.
+        last: None before the first one.
         stopping: sees containers of pods that the kubelet gave up.
     """
 
@@ -40,7 +43,7 @@ class Evidence:
     ) -> None:
         self.has_calls = False
         self.outcomes = Counter({"ok": 0, "failed": 0})
-        self.last: tuple[str, float] | None = None
+        self.last: LastReading | None = None
         self.stopping = StoppingPods(shared.proc_root)
         self._resource = resource
         self._ledger = ledger
