@@ -16,6 +16,7 @@ from typing import Final
 
 import pytest
 
+from plugbay.documents import Json
 from plugbay.observe.evidence import CheckpointEvidence
 from plugbay.observe.joining.node import join
 from plugbay.observe.places import HOST, is_own_root
@@ -25,10 +26,10 @@ from plugbay.observe.reading.cpu_state import read_cpu_state
 from plugbay.observe.reading.host_name import read_host_name
 from plugbay.observe.reading.meeting import reachable
 from plugbay.observe.reading.node import read_node
-from plugbay.observe.reading.pages import read_plugin_status
+from plugbay.observe.reading.pages import read_node_devices, read_plugin_status
 from plugbay.observe.reading.podresources import AllowedCalls
 from plugbay.observe.reading.sockets import read_sockets
-from plugbay.observe.view import Witness
+from plugbay.observe.view import ReadingProblem, Witness
 from plugbay.ops.clock import SystemClock
 from plugbay.ops.listening import TcpAddress, UnixAddress
 from tests.contract.rigs.seen_kubelet import SeenKubelet, entry, listening
@@ -187,13 +188,16 @@ async def test_the_checkpoint_is_read_once_more_only_if_it_was_written_meanwhile
 
     def counted(path: Path) -> CheckpointEvidence:
         read.append(path)
-        found = read_checkpoint(path)
+        return read_checkpoint(path)
+
+    def meanwhile(path: Path, *, timeout_s: float) -> tuple[Json | None, tuple[ReadingProblem, ...]]:
         if written := later.pop("entries", None):
             kubelet.add_pod("u2", "late")
             kubelet.write_checkpoint(written, ["g1"])
-        return found
+        return read_node_devices(path, timeout_s=timeout_s)
 
     monkeypatch.setattr(node, "read_checkpoint", counted)
+    monkeypatch.setattr(node, "read_node_devices", meanwhile)
     later = {"entries": [entry("u2", "c", "g1")]}
     changed = await node.read_node(kubelet.places(), now=SystemClock().now(), asking=AllowedCalls.NOTHING)
     assert [each.uid for each in changed.checkpoint.entries or ()] == ["u2"]

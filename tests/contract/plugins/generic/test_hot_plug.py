@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -282,6 +283,20 @@ async def test_broken_rules_change_nothing_and_are_told(sockets: Path, caplog: p
         assert node.source.config_state is not None
         assert node.source.config_state.problem == ""
         assert not plugin.ended.is_set()
+
+
+async def test_a_further_group_of_an_entry_keeps_what_is_gone_of_another(sockets: Path) -> None:
+    alone, further = entry("tty", "/dev/ttyUSB*"), entry("tty", "/dev/ttyACM*")
+    rules = Rules(sockets, config(alone))
+    async with generic_node(sockets, rules.load, "/dev/ttyUSB0", "/dev/ttyACM0", file=rules.file) as node:
+        plugin = await node.resource(TTY)
+        await until(lambda: plugin.devices)
+        node.remove("/dev/ttyUSB0")
+        await until(lambda: unhealthy(plugin))
+        gone = unhealthy(plugin)
+        rules.say(config(replace(alone, groups=alone.groups + further.groups)))
+        await until(lambda: len(plugin.devices) == 2)
+        assert unhealthy(plugin) == gone
 
 
 async def test_a_resource_without_rules_loses_its_vanished_devices(sockets: Path) -> None:

@@ -298,7 +298,7 @@ ENTRY: Final = RecordShape(
     ),
     elsewhere={"replicas": "write count", "selector": "write match", "path": "write paths, a list",
                "resource": "write name", "nummaxdevices": "write count",
-               "devicematch": 'write name: "{name}" and paths: ["/dev/video*"], and domain: smarter-devices above'},
+               "devicematch": "a file of smarter-device-manager is such a list alone, without devices: above it"},
     alternatives=("groups", *KINDS),
     wanted="a mapping such as {name: fuse, paths: [/dev/fuse]}",
 )  # fmt: skip

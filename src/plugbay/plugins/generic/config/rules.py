@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import field
 from enum import Enum
 from re import Pattern
+from typing import Final
 
 from plugbay.plugins.generic.config.problems import ConfigProblem
 from plugbay.plugins.generic.config.spots import NOWHERE, Spot
 from plugbay.values import dataclass
+
+_DEV: Final = "/dev/"
 
 # --- which devices ---------------------------------------------------------------------------------------------------
 
@@ -129,13 +132,23 @@ class DevNames:
 
     Attributes:
         expression: matches anywhere in a name such as ``video0`` or ``net/tun``.
+        later: those of the entries behind it, which count where several match.
     """
 
     expression: Pattern[str]
+    later: tuple[Pattern[str], ...] = field(default=(), compare=False)
 
     def matches(self, path: str) -> bool:
         """Whether an absolute path would match if it existed."""
-        return path.startswith("/dev/") and self.expression.search(path.removeprefix("/dev/")) is not None
+        return self.is_like(path) and not any(each.search(_from_dev(path)) for each in self.later)
+
+    def is_like(self, path: str) -> bool:
+        """Whether an absolute path matches, whatever the entries behind it say."""
+        return path.startswith(_DEV) and self.expression.search(_from_dev(path)) is not None
+
+
+def _from_dev(path: str) -> str:
+    return path.removeprefix(_DEV)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +262,7 @@ class PreferenceRule(Enum):
 
 
 class NameSpelling(Enum):
-    """How properties of devices are spelt in the names of resources that a template makes."""
+    """The spelling of a device's properties in the names of resources that a template makes."""
 
     IN_WORDS = "lower-case words with hyphens between them"
     OF_FILES = "as files are, with an underscore for all but letters, digits, hyphens and underscores"
@@ -283,7 +296,7 @@ class Entry:
         name: what follows the domain: a text, or a template such as ``{vendor}-{model}``.
         domain: of this entry.
         is_shared: whether its paths may be those of other entries too.
-        spelling: of what fills a template.
+        spelling: of the properties that fill a template.
         source: the name of the text that it stands in, for messages.
     """
 
@@ -295,6 +308,11 @@ class Entry:
     spelling: NameSpelling = NameSpelling.IN_WORDS
     spot: Spot = field(default=NOWHERE, compare=False)
     source: str = field(default="", compare=False)
+
+    @property
+    def title(self) -> str:
+        """The word for it in a sentence: its name, or the domain where files of the host are the names."""
+        return self.domain if self.spelling is NameSpelling.OF_FILES else self.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,39 +17,41 @@ from plugbay.plugins.generic.config.rules import DevNames, Entry, GenericConfig,
 from plugbay.plugins.generic.config.shapes import ListShape, NumberShape, ShapeContext, TextShape
 from plugbay.values import dataclass
 
-SMARTER_DOMAIN: Final = "smarter-devices"
+_DOMAIN: Final = "smarter-devices"
 """Domain of all resources of such a file."""
 _MOST: Final = 100_000
 _MATCH: Final = "devicematch"
 _NUMBER: Final = "nummaxdevices"
 _OF_NVIDIA: Final = "nvidia-gpu"
 """The expression that stands for GPUs of Tegra boards there, and not for a name."""
-_CLASS_OF_GO: Final = re.compile(r"\[\[?:\^?[a-z]+:\]|\\[pPzQC]")
-"""Parts that mean something in Go, and something else or nothing in Python: classes such as ``[:digit:]``, ``\\z``."""
+_NOT_OF_BOTH: Final = re.compile(r"\[:\^?[a-z]+:\]|\\[pPzZQC]|\(\?<?[=!]|\{,")
+"""Parts that mean something in Go or in Python, and something else or nothing in the other."""
 
 
 @dataclass(frozen=True, slots=True)
-class ExpressionProblem:
+class _ExpressionProblem:
     """The reason for which a text is not an expression; ``text`` is the end of a sentence."""
 
     text: str
 
 
-def parse_expression(text: str) -> re.Pattern[str] | ExpressionProblem:
-    """Read a regular expression that means the same in Go and here."""
+def _expression_of(text: str) -> re.Pattern[str] | _ExpressionProblem:
+    """Read a regular expression of Go, as far as it means the same here."""
     if not text:
-        return ExpressionProblem("is empty, so that it would match every file of /dev")
-    if found := _CLASS_OF_GO.search(text):
-        return ExpressionProblem(f"{short(text)} holds {found[0]}, which is not read here; write a class such as [0-9]")
+        return _ExpressionProblem("is empty, so that it would match every file of /dev")
+    if found := _NOT_OF_BOTH.search(text):
+        return _ExpressionProblem(
+            f"{short(text)} holds {found[0]}, which is not read here; write a class such as [0-9]"
+        )
     try:
         return re.compile(text, re.ASCII)
     except re.error as error:
-        return ExpressionProblem(f"{short(text)} is not a regular expression: {error.msg}")
+        return _ExpressionProblem(f"{short(text)} is not a regular expression: {error.msg}")
 
 
 def _expression_problem(text: str) -> str:
-    found = parse_expression(text)
-    return found.text if isinstance(found, ExpressionProblem) else ""
+    found = _expression_of(text)
+    return found.text if isinstance(found, _ExpressionProblem) else ""
 
 
 _DEVICE: Final = RecordShape(
@@ -65,7 +67,9 @@ _DEVICE: Final = RecordShape(
 def is_of_smarter(node: Node) -> bool:
     """Whether a text is a list with an entry of smarter-device-manager."""
     items = node.items if isinstance(node, Series) else ()
-    return any(each.key.lower() == _MATCH for item in items if isinstance(item, Keys) for each in item.entries)
+    return any(
+        each.key.lower() in (_MATCH, _NUMBER) for item in items if isinstance(item, Keys) for each in item.entries
+    )
 
 
 def read_of_smarter(node: Node, findings: ConfigFindings, context: ShapeContext, *, domain: str) -> GenericConfig:
@@ -78,8 +82,8 @@ def read_of_smarter(node: Node, findings: ConfigFindings, context: ShapeContext,
     records = [each for each in read if isinstance(each, Record)] if isinstance(read, tuple) else []
     entry = Entry(
         name="{name}",
-        domain=domain or SMARTER_DOMAIN,
-        groups=tuple(_groups(records, findings)),
+        domain=domain or _DOMAIN,
+        groups=tuple(_groups(records, findings))[::-1],
         spelling=NameSpelling.OF_FILES,
         spot=node.spot,
         source=findings.source,
@@ -88,14 +92,18 @@ def read_of_smarter(node: Node, findings: ConfigFindings, context: ShapeContext,
 
 
 def _groups(records: Sequence[Record], findings: ConfigFindings) -> Iterator[RuleGroup]:
-    for record in records:
+    """A group for each entry that gives devices; where several match a name, the last one counts, as there."""
+    later: list[re.Pattern[str]] = []
+    for record in reversed(records):
         text = record.get(_MATCH, str, "")
-        expression = parse_expression(text)
+        expression = _expression_of(text)
         if text == _OF_NVIDIA:
             problem = "GPUs are not served by this plugin, so that this entry gives none; see `plugbay serve nvidia`"
             findings.warn(record.spot_of(_MATCH), (*record.path, _MATCH), problem)
-        elif record.get(_NUMBER, int, 0) == 0:
+        elif record.values.get(_NUMBER) == 0:
             problem = "is 0, so that this entry gives no device"
             findings.warn(record.spot_of(_NUMBER), (*record.path, _NUMBER), problem)
         elif isinstance(expression, re.Pattern):
-            yield RuleGroup(DevNames(expression), count=record.get(_NUMBER, int, 1), spot=record.spot)
+            names = DevNames(expression, later=tuple(later))
+            yield RuleGroup(names, count=record.get(_NUMBER, int, 1), spot=record.spot)
+            later.append(expression)

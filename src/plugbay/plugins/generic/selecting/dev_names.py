@@ -13,8 +13,9 @@ from plugbay.plugins.generic.selecting.paths import why_not_device
 from plugbay.plugins.generic.selecting.ports import Hardware
 from plugbay.plugins.generic.selecting.sight import HostSight
 from plugbay.plugins.generic.selecting.texts import several
+from plugbay.plugins.generic.selecting.tree import FileKind
 
-DEV: Final = "/dev"
+_DEV: Final = "/dev"
 _PERMISSIONS: Final = "rw"
 
 
@@ -31,22 +32,23 @@ class DevNameLook:
 
     @property
     def directories(self) -> frozenset[str]:
-        """The directory itself; those below it are in sight once they have been listed."""
-        return frozenset({DEV})
+        """``/dev``; those below it are in sight once they have been listed."""
+        return frozenset({_DEV})
 
     def is_touched(self, paths: frozenset[str], devices: frozenset[SysPath]) -> bool:
         if not self._devices.isdisjoint(devices) or not paths.isdisjoint(self._targets):
             return True
-        return any(f"{path}/".startswith(f"{DEV}/") for path in paths)
+        return any(f"{path}/".startswith(f"{_DEV}/") for path in paths)
 
     def look(self, paths: frozenset[str], devices: frozenset[SysPath]) -> Drafts:
         before, self._made = self._made, {}
         refused: dict[str, list[str]] = {}
         self._targets.clear()
-        for path in filter(self._what.matches, self._sight.inside(DEV)):
-            target = self._sight.target(path)
-            self._targets.add(target)
-            if reason := why_not_device(path, self._sight, takes_directories=True):
+        for path in filter(self._what.matches, self._sight.inside(_DEV)):
+            reason = why_not_device(path, self._sight, takes_directories=True)
+            if not reason or self._sight.kind(path) is FileKind.DANGLING:  # other targets do not become devices
+                self._targets.add(target := self._sight.target(path))
+            if reason:
                 refused.setdefault(reason, []).append(path)
                 continue
             draft, known = self._draft_of(path, target), before.get(path)
@@ -63,7 +65,7 @@ class DevNameLook:
             nodes=(DeviceNode(path, container_path=path, permissions=_PERMISSIONS),),
             devices=() if device is None else (device,),
             claims=tuple(dict.fromkeys((path, target))),
-            facts={"path": path, "hostPath": path, "name": path.removeprefix(f"{DEV}/")},
+            facts={"path": path, "hostPath": path, "name": path.removeprefix(f"{_DEV}/")},
             physical=path if device is None else "",
         )
 

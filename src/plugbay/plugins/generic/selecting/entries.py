@@ -33,6 +33,7 @@ class EntryLook:
     Attributes:
         resources: the units by resource and ID; the resource of an entry with a fixed name is always there.
         claims: the host paths that its units give.
+        unnamed: why a match belongs to no resource, by what it stands for first: a path or an identity.
         troubles: sentences.
     """
 
@@ -42,6 +43,7 @@ class EntryLook:
         self.groups = groups
         self.resources: dict[ResourceName, dict[DeviceId, Claimed]] = {}
         self.claims: frozenset[str] = frozenset()
+        self.unnamed: dict[str, str] = {}
         self.troubles: tuple[str, ...] = ()
         self._hardware = hardware
         self._asked = [names_asked(entry, group) for group in entry.groups]
@@ -76,11 +78,13 @@ class EntryLook:
             resources[self.names.fixed] = {}
         troubles = dict.fromkeys([self.names.problem] if self.names.problem else [])
         claims: set[str] = set()
+        self.unnamed = {}
         for made_by_draft, group_troubles in zip(self._made, self._group_troubles, strict=True):
             troubles |= dict.fromkeys(group_troubles)
             for made in made_by_draft.values():
                 if made.resource is None:
                     troubles[made.trouble] = None
+                    self.unnamed[made.draft.stands_for[0]] = made.trouble
                     continue
                 claims.update(made.draft.claims)
                 units = resources.setdefault(made.resource, {})
@@ -105,7 +109,7 @@ def _given_twice(drafts: Iterable[Draft]) -> list[str]:
             for target in set(draft.claims).difference(draft.stands_for):
                 links.setdefault(target, draft.stands_for[0])
     return [
-        f"{links[target]} leads to {target}, and both are given, so two containers may get the same device; leave one"
-        " of them out of the paths."
+        f"{links[target]} leads to {target}, and both are given, so two containers may get the same device; let the"
+        " rules match one of them only."
         for target in sorted(links.keys() & names)
     ]

@@ -31,7 +31,7 @@ class RuleVerdict:
 
     Attributes:
         place: ``FILE:LINE``, or the file alone for rules that stand in none.
-        entry: the name of the entry.
+        entry: the title of the entry.
         text: a sentence.
         units: those of the group that have the device and are offered; empty if it does not take the device.
     """
@@ -70,7 +70,7 @@ def explain(config: GenericConfig, hardware: Hardware, files: FileTree, path: st
         for group in entry.groups:
             units = tuple(unit for unit in offered if unit.entry is entry and unit.group is group and asked.is_in(unit))
             text = _taken(units) if units else _refused(selection, index, entry, group, asked)
-            verdicts.append(RuleVerdict(_place(config, entry, group), entry.name, text, units))
+            verdicts.append(RuleVerdict(_place(config, entry, group), entry.title, text, units))
     return Explanation(path, _what(asked, hardware), tuple(verdicts))
 
 
@@ -112,6 +112,9 @@ def _refused(selection: RuleSelection, index: int, entry: Entry, group: RuleGrou
     if look.names.problem:
         return look.names.problem
     identity = asked.identity(selection.hardware)
+    for name in (asked.path, asked.target, identity):
+        if name in look.unnamed:
+            return look.unnamed[name]
     for text in look.troubles:
         if identity and text.startswith(f"{identity} "):
             return text

@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from plugbay.errors import InvalidDeviceId
 from plugbay.model.edits import DeviceNode, Mount
-from plugbay.model.ids import DeviceId, ResourceName
+from plugbay.model.ids import DeviceId, ResourceName, parse_device_id
 from plugbay.plugins.generic.config.rules import Usb
 from plugbay.plugins.generic.machine.values import SysPath
 from plugbay.plugins.generic.selecting.units import Unit
@@ -31,7 +32,9 @@ class RuleMemory:
 
     def __init__(self, held: HeldPaths = NOTHING_HELD) -> None:
         self.usb_sets: dict[Usb, Collection[tuple[SysPath, ...]]] = {}
-        self._held = {name: {id: frozenset(paths) for id, paths in those.items()} for name, those in held.items()}
+        self._held = {
+            name: {id: frozenset(paths) for id, paths in those.items() if _is_id(id)} for name, those in held.items()
+        }
         self._held_ids = frozenset(id for those in held.values() for id in those)
         self._names: dict[ResourceName, dict[DeviceId, DeviceId]] = {}
 
@@ -86,6 +89,15 @@ def _match(held: Mapping[DeviceId, frozenset[str]], units: Collection[Unit], nam
         found = next((unit for unit in candidates if unit.id not in names and _hosts(unit) <= held[id]), None)
         if found is not None:
             names[found.id] = id
+
+
+def _is_id(id: DeviceId) -> bool:
+    """Whether a unit can have it: a kubelet keeps what another plugin said, such as a control character."""
+    try:
+        parse_device_id(id)
+    except InvalidDeviceId:
+        return False
+    return True
 
 
 def _hosts(unit: Unit) -> frozenset[str]:

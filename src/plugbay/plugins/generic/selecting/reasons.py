@@ -79,8 +79,10 @@ def why_not_path(what: Paths, asked: Asked, sight: HostSight) -> str:
 def why_not_name(what: DevNames, asked: Asked, sight: HostSight) -> str:
     """Why a group of names below ``/dev`` does not give a file."""
     expression = what.expression.pattern
-    if not what.matches(asked.path):
+    if not what.is_like(asked.path):
         return f"Its name from /dev on does not match {expression!r}."
+    if not what.matches(asked.path):
+        return f"It matches {expression!r}, and a later entry as well, which counts."
     reason = why_not_device(asked.path, sight, takes_directories=True)
     return f"{asked.path} matches {expression!r}, but it {reason or 'is in a directory that is not looked into'}."
 

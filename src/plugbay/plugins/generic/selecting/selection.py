@@ -113,7 +113,7 @@ class RuleSelection:
 
     def _troubles_of(self, index: int) -> Iterable[RuleTrouble]:
         entry = self.entries[index]
-        called = entry.names.fixed or entry.entry.name
+        called = entry.names.fixed or entry.entry.title
         for text in entry.troubles:
             yield RuleTrouble(called, text)
         for name in sorted(entry.resources):
@@ -136,5 +136,5 @@ class RuleSelection:
         entry = self._config.entries[index]
         line = f", line {entry.spot.line}" if entry.spot.line else f", number {index + 1}"
         if len({each.source for each in self._config.entries}) == 1:
-            return f"the entry {entry.name!r}{line}"
-        return f"the entry {entry.name!r} of {entry.source}{line if entry.spot.line > 1 else ''}"  # a flag is a line
+            return f"the entry {entry.title!r}{line}"
+        return f"the entry {entry.title!r} of {entry.source}{line if entry.spot.line > 1 else ''}"  # a flag is a line

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, takewhile
 
 from plugbay.cdi.nodes import NOT_LOOKED_INTO
@@ -24,6 +24,7 @@ class HostSight:
         self._names: dict[str, list[str]] = {}
         self._kinds: dict[str, FileKind] = {}
         self._asked: set[str] = set()
+        self._inside: dict[str, Sequence[str]] = {}
 
     @property
     def directories(self) -> frozenset[str]:
@@ -72,13 +73,18 @@ class HostSight:
                 ]
         return sorted(found, key=_bytes_of)
 
-    def inside(self, directory: str) -> Iterator[str]:
+    def inside(self, directory: str) -> Sequence[str]:
         """The paths in a directory, and at every depth below it but behind links and in what engines pass over."""
+        if directory not in self._inside:
+            self._inside[directory] = tuple(self._walk(directory))
+        return self._inside[directory]
+
+    def _walk(self, directory: str) -> Iterator[str]:
         for name in self._names_in(directory):
             path = f"{directory.rstrip('/')}/{name}"
             yield path
             if name not in NOT_LOOKED_INTO and self.kind(path) is FileKind.DIRECTORY and not self._files.is_link(path):
-                yield from self.inside(path)
+                yield from self._walk(path)
 
     def has_node_inside(self, directory: str) -> bool:
         """Whether engines find a device node in a directory that is given as a device."""
@@ -91,6 +97,8 @@ class HostSight:
             changed |= self._changed_in(directory)
         for path in changed:
             self._mend(path)
+        if changed:
+            self._inside.clear()
         return frozenset(changed)
 
     def _changed_in(self, directory: str) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from plugbay.errors import OperatorError
-from plugbay.plugins.generic.config.rules import Entry, GenericConfig
+from plugbay.plugins.generic.config.rules import Entry, GenericConfig, NameSpelling
 from plugbay.plugins.generic.serving.settings import GenericSettings
 from plugbay.sdk.hooks.calls import in_thread
 from plugbay.sdk.process.sources import ConfigState
@@ -74,4 +74,4 @@ def changed_entries(before: GenericConfig, after: GenericConfig) -> list[str]:
 
 
 def _title(entry: Entry) -> str:
-    return f"{entry.domain}/{entry.name}"
+    return entry.domain if entry.spelling is NameSpelling.OF_FILES else f"{entry.domain}/{entry.name}"

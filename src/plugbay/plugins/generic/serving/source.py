@@ -188,10 +188,10 @@ class GenericSource:
 
     async def _miss(self, config: GenericConfig, before: RuleSight | None, sight: RuleSight) -> None:
         """Keep units in the list that have vanished, for a while."""
-        entries = list(config.entries)
+        in_force = {(entry.domain, entry.name): entry.groups for entry in config.entries}
 
         def keeps(unit: Unit) -> bool:
-            return unit.entry in entries
+            return unit.group in in_force.get((unit.entry.domain, unit.entry.name), ())
 
         moment = asyncio.get_running_loop().time()
         if before is None:

@@ -33,6 +33,9 @@ def test_it_may_be_json() -> None:
 
 def test_a_domain_from_outside_counts() -> None:
     assert read_config(FILE, source="f", options=ReadOptions(domain="example.com")).entries[0].domain == "example.com"
+
+
+def test_devices_from_outside_count_in_place_of_all_of_it() -> None:
     assert read_config(FILE, source="f", options=ReadOptions(skips_devices=True)).entries == ()
 
 
@@ -40,7 +43,9 @@ def test_a_domain_from_outside_counts() -> None:
     ("text", "wanted"),
     [
         ("- devicematch: '^a('\n  nummaxdevices: 1\n", "f:1:16: [0].devicematch: '^a(' is not a regular expression: "),
-        ("- devicematch: '[[:digit:]]'\n  nummaxdevices: 1\n", "holds [[:digit:], which is not read here"),
+        ("- devicematch: '[[:digit:]]'\n  nummaxdevices: 1\n", "holds [:digit:], which is not read here"),
+        ("- devicematch: 'a(?=b)'\n  nummaxdevices: 1\n", "holds (?=, which is not read here"),
+        ("- nummaxdevices: 1\n", "f:1:3: [0]: has no devicematch, which it needs"),
         ("- devicematch: ''\n  nummaxdevices: 1\n", "is empty, so that it would match every file of /dev"),
         ("- devicematch: a\n", "f:1:3: [0]: has no nummaxdevices, which it needs"),
         ("- devicematch: a\n  nummaxdevices: -1\n", "f:2:18: [0].nummaxdevices: wants a whole number from 0 to 100000"),
@@ -51,6 +56,16 @@ def test_a_domain_from_outside_counts() -> None:
 def test_mistakes_are_told_with_their_place(text: str, wanted: str) -> None:
     problems = [each.sentence for each in examine_config(text, source="f").errors]
     assert any(wanted in each for each in problems), problems
+
+
+def test_a_number_that_is_none_is_an_error_and_nothing_else() -> None:
+    found = examine_config('- devicematch: a\n  nummaxdevices: "2"\n', source="f")
+    assert (len(found.errors), found.warnings) == (1, ())
+
+
+def test_a_list_below_devices_is_told_to_stand_alone() -> None:
+    problems = examine_config("domain: a.b\ndevices:\n- devicematch: a\n", source="f").errors
+    assert any("is such a list alone, without devices: above it" in each.sentence for each in problems)
 
 
 def test_what_gives_no_device_is_told() -> None:

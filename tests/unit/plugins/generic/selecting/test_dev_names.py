@@ -8,8 +8,11 @@ from dataclasses import replace
 import pytest
 
 from plugbay.model.edits import DeviceNode
+from plugbay.plugins.generic.config.reading import read_config
 from plugbay.plugins.generic.config.rules import DevNames, Entry, NameSpelling, RuleGroup
 from plugbay.plugins.generic.selecting.explaining import explain
+from plugbay.plugins.generic.selecting.ports import HostChanges
+from plugbay.plugins.generic.selecting.selection import RuleSelection
 from plugbay.plugins.generic.selecting.tree import FileKind
 from tests.unit.plugins.generic.selecting.trees import NoHardware, TreeOfData, config, entry, host_paths, looked
 
@@ -24,6 +27,8 @@ TREE = TreeOfData(
         "/dev/snd/controlC0": FileKind.CHARACTER,
         "/dev/serial0": "ttyUSB0",
         "/dev/old": "gone",
+        "/dev/sound": "snd",
+        "/dev/here": ".",
         "/dev/shm/video5": FileKind.CHARACTER,
     }
 )
@@ -63,8 +68,18 @@ def test_a_file_is_as_many_units_as_containers_may_use_it() -> None:
     assert units[0].nodes == (DeviceNode("/dev/ttyUSB0", permissions="rw"),)
 
 
-def test_a_file_that_two_expressions_match_is_given_once() -> None:
-    assert resources("^video0", "0$")["video0"] == [("/dev/video0",)]
+def test_the_last_expression_that_matches_a_file_counts() -> None:
+    rules = read_config(
+        "- {devicematch: ^video, nummaxdevices: 5}\n- {devicematch: '10', nummaxdevices: 1}\n", source="f"
+    )
+    found = looked(TREE, *rules.entries).units
+    assert {name: len(units) for name, units in found.items()} == {
+        "smarter-devices/video0": 5,
+        "smarter-devices/video10": 1,
+    }
+    earlier, later = explain(rules, NoHardware(), TREE, "/dev/video10").verdicts
+    assert earlier.text == "It matches '^video', and a later entry as well, which counts."
+    assert later.is_taken
 
 
 def test_what_is_no_device_is_told() -> None:
@@ -90,3 +105,29 @@ def test_what_is_no_device_is_told() -> None:
 def test_the_reason_is_told(path: str, wanted: str) -> None:
     [verdict] = explain(config(names("video|serial")), NoHardware(), TREE, path).verdicts
     assert verdict.text.startswith(wanted)
+
+
+def test_a_name_that_is_too_long_for_a_resource_is_the_reason() -> None:
+    path = "/dev/" + "x" * 64
+    [verdict] = explain(config(names("^x")), NoHardware(), TreeOfData([path]), path).verdicts
+    assert "has 64 characters, and Kubernetes takes 63 at most" in verdict.text
+
+
+def test_a_directory_comes_and_goes_with_the_nodes_in_it() -> None:
+    tree = TreeOfData(["/dev/null"])
+    selection = RuleSelection(config(names("^snd$")), NoHardware(), tree)
+    assert selection.look().units == {}
+    for nodes in (["/dev/snd/a"], [], ["/dev/snd/b"]):
+        tree.files = dict.fromkeys(["/dev/null", *nodes], FileKind.CHARACTER)
+        found = selection.after(HostChanges(paths=frozenset({"/dev/snd", "/dev/snd/a", "/dev/snd/b"}))).units
+        assert [*found] == ["example.com/snd"] * len(nodes)
+
+
+def test_a_link_out_of_dev_is_seen_to_lead_elsewhere() -> None:
+    tree = TreeOfData({"/dev/cam": "/run/cam", "/run/cam": FileKind.CHARACTER})
+    selection = RuleSelection(config(names("^cam$")), NoHardware(), tree)
+    assert [*selection.look().units] == ["example.com/cam"]
+    del tree.files["/run/cam"]
+    assert selection.after(HostChanges(paths=frozenset({"/run/cam"}))).units == {}
+    tree.files["/run/cam"] = FileKind.CHARACTER
+    assert [*selection.after(HostChanges(paths=frozenset({"/run/cam"}))).units] == ["example.com/cam"]

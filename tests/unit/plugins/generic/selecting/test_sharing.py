@@ -37,8 +37,8 @@ def test_a_link_to_a_file_of_another_entry_is_the_same_file() -> None:
 def test_a_file_given_by_its_name_and_by_a_link_in_one_entry_is_told() -> None:
     found = looked(TREE, entry("one", path_group("/dev/[ab]", PathRule("/dev/b", limit=2)), path_group("/dev/by-id/*")))
     assert [trouble.text for trouble in found.troubles] == [
-        "/dev/by-id/a leads to /dev/a, and both are given, so two containers may get the same device; leave one of them"
-        " out of the paths."
+        "/dev/by-id/a leads to /dev/a, and both are given, so two containers may get the same device; let the rules"
+        " match one of them only."
     ]
     resolving = path_group(PathRule("/dev/by-id/*", resolves=True))
     assert looked(TREE, entry("one", resolving, path_group("/dev/b"))).troubles == ()
