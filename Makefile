@@ -99,9 +99,13 @@ e2e: $(VENV)/.develops $(VENV)/helm
 
 # What is nearest to each dependency: protobuf and hpack on the wire and in the manager, h11, wsproto, cryptography and jsonpatch
 # in the node's API, msgspec in the records of runtimes, PyYAML in the unit tests, shtab in completion, pynvml in the NVIDIA plugin.
+# What waits for containers, mounts and probes calls none of them in a way of its own.
+WITHOUT_CONTAINERS := $(addprefix --ignore-glob=tests/contract/,runtimes/test_oci_* node/test_contained_* node/test_probe* \
+    $(addprefix node/test_,background.py enclose.py killed.py missing_mounts.py runtime.py volumes.py))
 test-lowest: $(LOWEST)/.tests
 	@$(LOWEST)/bin/pytest -q -n $(JOBS) --dist worksteal -p no:cacheprovider --hypothesis-profile=quick tests/unit \
-	    $(addprefix tests/contract/,wire http node manager runtimes cli/test_completion.py plugins/nvidia/test_serving.py)
+	    $(addprefix tests/contract/,wire http node manager runtimes cli/test_completion.py plugins/nvidia/test_serving.py) \
+	    $(WITHOUT_CONTAINERS)
 
 clean:
 	rm -rf $(VENV) $(LOWEST) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
