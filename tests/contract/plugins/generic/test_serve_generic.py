@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -58,10 +59,15 @@ class Machine:
 
     async def page(self, path: str) -> tuple[int, str]:
         """The status and the text of a page, once there is one."""
-        await until(self.pages.exists)
+        await until(self._takes_connections)
         client = UnixHttpClient(self.pages, timeout_s=DEADLINE_S)
         answer = await asyncio.to_thread(client.request, "GET", path)
         return answer.status, answer.body.decode()
+
+    def _takes_connections(self) -> bool:
+        """Whether pages are served: their socket has its name a moment before that."""
+        with socket.socket(socket.AF_UNIX) as client:
+            return client.connect_ex(str(self.pages)) == 0
 
     async def until_page(self, path: str, status: int, part: str) -> str:
         async with asyncio.timeout(DEADLINE_S):
